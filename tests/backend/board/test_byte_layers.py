@@ -67,13 +67,27 @@ def _mixed() -> tuple[relay.Expr, np.ndarray]:
     return _conv(x, weight, -128, strides=(2, 1), padding=(1, 1, 1, 1), groups=21), _bytes(1, 21, 5, 4)
 
 
-MODELS = {"network": _network, "dense": lambda: _dense(1), "rows": lambda: _dense(2), "sum": _sum, "mixed": _mixed}
+def _eight() -> tuple[relay.Expr, np.ndarray]:
+    """8 channels, two pixels of which fill a vector, in rows of an odd number."""
+    x = relay.var("x", shape=(1, 8, 6, 7), dtype="int8")
+    return _conv(x, _bytes(8, 1, 3, 3, least=-127), -128, padding=(1, 0, 0, 1), groups=8), _bytes(1, 8, 6, 7)
+
+
+MODELS = {
+    "network": _network,
+    "dense": lambda: _dense(1),
+    "rows": lambda: _dense(2),
+    "sum": _sum,
+    "mixed": _mixed,
+    "eight": _eight,
+}
 KERNELS = {
     "network": ["conv2d", "depthwise", "conv2d", "conv2d"],
     "dense": ["conv2d"],
     "rows": ["conv2d"],
     "sum": ["add"],
     "mixed": ["depthwise"],
+    "eight": ["depthwise"],
 }
 
 

@@ -18,10 +18,11 @@ def test_rows_come_back(channels: int, row: int) -> None:
     assert not plain[channels:].any() and not plain[:, row:].any()
 
 
+@pytest.mark.parametrize("channels", [8, 21])
 @pytest.mark.parametrize("lanes", [ref.WORDS, ref.LANES])
-def test_scales_come_back(lanes: int) -> None:
-    parts = [RNG.integers(-900, 900, 21) for _ in range(3)]
-    for part, back in zip(parts, ref.unpacked_scale(ref.packed_scale(*parts, lanes), 21), strict=True):
+def test_scales_come_back(lanes: int, channels: int) -> None:
+    parts = [RNG.integers(-900, 900, channels) for _ in range(3)]
+    for part, back in zip(parts, ref.unpacked_scale(ref.packed_scale(*parts, lanes), channels), strict=True):
         np.testing.assert_array_equal(part, back)
 
 

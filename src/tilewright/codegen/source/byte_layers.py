@@ -195,7 +195,7 @@ TILEWRIGHT_KERNEL void tilewright_layer_conv2d_{mode}(
     int32_t kw, int32_t sh, int32_t sw, int32_t top, int32_t start, int32_t pad, int32_t zero, int32_t low,
     int32_t high) {{
   const int32_t row = kw * c, k = (kh * row + 15) & -16, n = oh * ow, pixels = n < 3 ? 1 : 3;
-  const bool direct = kh == 1 && kw == 1 && c == k && top == 0 && start == 0;
+  const bool single = kh == 1 && kw == 1 && top == 0 && start == 0;
   int32_t i, p, ry;
   for (i = 0; i < n; i += pixels) {{
     const int32_t first = i + pixels <= n ? i : n - pixels;
@@ -203,10 +203,10 @@ TILEWRIGHT_KERNEL void tilewright_layer_conv2d_{mode}(
     for (p = 0; p < pixels; p += 1) {{
       const int32_t position = first + p, y = position / ow * sh - top, xs = position % ow * sw - start;
       int8_t* to = windows + p * k;
-      at[p] = to;
-      if (direct) {{
-        at[p] = x + (y * wd + xs) * c;
-      }} else {{
+      at[p] = x + (y * wd + xs) * c;
+      /* behind a pixel of fewer bytes than weights have, others follow, whose weights are 0 */
+      if (!single || (y * wd + xs) * c + k > h * wd * c) {{
+        at[p] = to;
         const int32_t before = xs < 0 ? -xs * c : 0, behind = xs + kw > wd ? (xs + kw - wd) * c : 0;
         for (ry = y; ry < y + kh; ry += 1, to += row) {{
           if (ry < 0 || ry >= h) {{
@@ -280,23 +280,29 @@ TILEWRIGHT_KERNEL void tilewright_layer_depthwise_{mode}_{taps}(
     int8_t* restrict out, const int8_t* restrict x, const int8_t* restrict w, const int32_t* restrict scale,
     int8_t* restrict around, int32_t h, int32_t wd, int32_t c, int32_t oh, int32_t ow, int32_t kh, int32_t kw,
     int32_t sh, int32_t sw, int32_t top, int32_t start, int32_t pad, int32_t zero, int32_t low, int32_t high) {{
-  const int32_t step = (c + 15) & -16;
-  const int8_t* at[{taps}];
-  int32_t y, xs, j;
-  tilewright_layer_fill(around, pad, step);
-  for (y = -top; y < oh * sh - top; y += sh)
+  const int8_t *at[{taps}], *inner[{taps}];
+  int32_t y, xs, j, t, ry, rx;
+  tilewright_layer_fill(around, pad, (c + 15) & -16);
+  for (y = -top; y < oh * sh - top; y += sh) {{
+    const bool inside = y >= 0 && y + kh <= h;
+    if (inside)
+      for (t = 0, ry = y; ry < y + kh; ry += 1)
+        for (rx = 0; rx < kw; rx += 1) inner[t++] = x + (ry * wd + rx) * c;
     for (xs = -start; xs < ow * sw - start; xs += sw, out += c) {{
-      const int8_t** to = at;
-      const int8_t* from = x + (y * wd + xs) * c;
-      int32_t ry, rx;
-      for (ry = y; ry < y + kh; ry += 1, from += (wd - kw) * c) {{
-        const bool inside = ry >= 0 && ry < h;
-        for (rx = xs; rx < xs + kw; rx += 1, from += c) *to++ = inside && rx >= 0 && rx < wd ? from : around;
-      }}
-      for (j = 0; j < c; j += 16)
+      const bool within = inside && xs >= 0 && xs + kw <= wd;
+      /* two pixels of 8 channels, of which the weights are there twice, are neighbours in memory */
+      const bool two = within && c == 8 && sw == 1 && xs + kw < wd && xs + sw < ow * sw - start;
+      const int32_t offset = within ? xs * c : 0, count = two ? 2 * c : c;
+      if (!within)
+        for (t = 0, ry = y; ry < y + kh; ry += 1)
+          for (rx = xs; rx < xs + kw; rx += 1)
+            at[t++] = ry >= 0 && ry < h && rx >= 0 && rx < wd ? x + (ry * wd + rx) * c : around;
+      for (j = 0; j < count; j += 16)
         tilewright_layer_taps_{mode}_{taps}(
-            out + j, at, j, w + {taps} * j, scale + 3 * j, c - j, zero, low, high);
+            out + j, within ? inner : at, offset + j, w + {taps} * j, scale + 3 * j, count - j, zero, low, high);
+      if (two) xs += sw, out += c;
     }}
+  }}
 }}
 """
 

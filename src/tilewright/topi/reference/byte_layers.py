@@ -36,16 +36,21 @@ def unpacked_rows(weights: np.ndarray) -> np.ndarray:
 
 
 def packed_taps(weights: np.ndarray) -> np.ndarray:
-    """int8 [KH * KW, C] as [C'/16, KH * KW, 16], filled up with zeros."""
+    """int8 [KH * KW, C] as [C'/16, KH * KW, 16], filled up with zeros; of 8 channels with the same ones again."""
     whole = np.pad(weights, ((0, 0), (0, -weights.shape[1] % LANES)))
+    if 2 * weights.shape[1] == LANES:
+        whole = np.tile(weights, 2)
     return np.ascontiguousarray(whole.reshape(len(whole), -1, LANES).transpose(1, 0, 2))
 
 
 def packed_scale(bias: np.ndarray, m: np.ndarray, shift: np.ndarray, lanes: int) -> np.ndarray:
     """int32 [O'/lanes, 3, lanes] of numbers of channels, filled up, shifts counted to the left.
 
-    16 lanes have the order in which depthwise kernels hold sums, every fourth one beside the other.
+    16 lanes have the order in which depthwise kernels hold sums, every fourth one beside the other; those of 8 channels
+    are there twice.
     """
+    if lanes == 2 * len(bias):
+        bias, m, shift = (np.tile(part, 2) for part in (bias, m, shift))
     rows = np.stack([np.pad(part, (0, -len(part) % lanes)) for part in (bias, m, -shift)])
     blocks = rows.reshape(3, -1, lanes)
     if lanes == LANES:

@@ -50,13 +50,14 @@ CASES = {
     ],
     "nn.contrib_depthwise_scaled": [
         op.nn.contrib_depthwise_scaled(
-            byte(1, 6, 7, 21, dtype="int8"),
-            Constant(packed_taps(_weights(6, 21))),
-            _layer(21, LANES),
+            byte(1, 6, 7, channels, dtype="int8"),
+            Constant(packed_taps(_weights(6, channels))),
+            _layer(channels, LANES),
             rounding=AWAY,
             **_WINDOW,
             **_END,
-        ),
+        )
+        for channels in (8, 21)
     ],
     "nn.contrib_add_scaled": [
         op.nn.contrib_add_scaled(
