@@ -16,10 +16,14 @@ from tilewright.tir.transform.run_regions import kind_of
 
 @dataclass(frozen=True)
 class Task:
-    """One distinct fused function and the name of its kernel."""
+    """One distinct fused function and the name of its kernel.
+
+    `data` are the numbers of the tensors among its inputs that are no constants in some call.
+    """
 
     name: str
     function: Function
+    data: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,12 @@ class Workspace:
 class CompiledKernels:
     """Code of kernels; by name, their scratch memory (where needed) and the choices of their schedules.
 
-    `seconds` are those that each stage took.
+    `seconds` are those that each stage took. `overlaps` have the bytes that results may share with inputs where kernels
+    allow that (`tir.overlaps`), None where no kernel of the device does.
     """
 
     code: bytes
     workspaces: Mapping[str, Workspace] = field(default_factory=dict)
     choices: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)
+    overlaps: Mapping[str, Mapping[tuple[int, int], int]] | None = None

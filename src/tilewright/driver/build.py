@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilewright.backend import Backend
@@ -18,8 +18,8 @@ from tilewright.driver.plan import Kernels, execution_plan, unique_constants
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.structural import structural_hash
-from tilewright.relay.ir.symbolic import close_dims
-from tilewright.relay.ir.type import TensorType, Type, walk_type
+from tilewright.relay.ir.symbolic import close_dims, size_vars
+from tilewright.relay.ir.type import TensorType, Type, tensor_types, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.artifact import weights_bytes
@@ -41,6 +41,7 @@ _KERNELS_PER_OBJECT = 8
 def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
     """The distinct functions among the fused calls (in dimensions of their own), and the kernel's name of each call."""
     tasks: dict[str, Task] = {}
+    data: dict[str, dict[int, None]] = {}
     names: dict[Call, str] = {}
     used: dict[str, int] = {}
     for call in calls:
@@ -52,7 +53,14 @@ def extract_tasks(calls: Iterable[Call]) -> tuple[list[Task], dict[Call, str]]:
             used[stem] = used.get(stem, 0) + 1
             tasks[key] = Task(stem if used[stem] == 1 else f"{stem}_{used[stem]}", function)
         names[call] = tasks[key].name
-    return list(tasks.values()), names
+        data.setdefault(key, {}).update(dict.fromkeys(_data_inputs(call)))
+    return [replace(task, data=tuple(sorted(data[key]))) for key, task in tasks.items()], names
+
+
+def _data_inputs(call: Call) -> list[int]:
+    """The numbers of the tensors among a call's arguments that are no constants."""
+    tensors = [arg for arg in call.args for _ in tensor_types(arg.checked_type)]
+    return [number for number, arg in enumerate(tensors) if not isinstance(arg, Constant)]
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ class BuiltSegments:
     code: bytes
     plans: list[ExecutionPlan]
     constants: dict[Constant, int]
+    memories: Sequence[MemoryPlan] = ()
 
 
 def finished(
@@ -140,16 +149,29 @@ def compile_segments(
     with trace.span("compile kernels"):
         compiled = compile_tasks(planned.tasks, backend, jobs or len(os.sched_getaffinity(0)))
     kernels = Kernels.of(planned.names, compiled)
+    memories = planned.memories
+    if kernels.overlaps is not None:
+        with trace.span("plan memory again"):
+            memories = [
+                _shared_plan(mod, memory, backend, kernels) for (_, mod), memory in zip(planned.modules, memories)
+            ]
     read = [constant for memory in planned.memories for constant in memory.constants]
     constants = offsets if offsets is not None else unique_constants([*read, *more], backend.alignment)
     with trace.span("run loop"):
         plans = [
             execution_plan(name, mod["main"], memory, kernels, constants)
-            for (name, mod), memory in zip(planned.modules, planned.memories, strict=True)
+            for (name, mod), memory in zip(planned.modules, memories, strict=True)
         ]
-        orders = [buffer_order(memory) if for_c else None for memory in planned.memories]
+        orders = [buffer_order(memory) if for_c else None for memory in memories]
         code, plans = backend.link(compiled, plans, orders)
-    return BuiltSegments(code, plans, constants)
+    return BuiltSegments(code, plans, constants, memories)
+
+
+def _shared_plan(mod: IRModule, memory: MemoryPlan, backend: Backend, kernels: Kernels) -> MemoryPlan:
+    """The memory plan of a module whose kernels are known; the one at hand where sizes are symbolic."""
+    if memory.buffers or size_vars(mod["main"]):
+        return memory
+    return plan_memory(mod, backend.alignment, backend.part_alignment, kernels.memory)
 
 
 def buffer_order(memory: MemoryPlan) -> list[int]:

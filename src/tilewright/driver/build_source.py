@@ -116,7 +116,7 @@ def write_source(
         run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
         models.append(SourceModel(own, manifest, CModel(interface, "", run)))
     files = write_models(path, c_name(path, name), built, models, freestanding=freestanding, sealed=sealed)
-    return Exported(files, models, planned.memories)
+    return Exported(files, models, built.memories)
 
 
 def write_models(

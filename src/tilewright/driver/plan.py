@@ -30,7 +30,7 @@ from tilewright.relay.ir.type import Dim, TensorType, TupleType, Type, tensor_ty
 from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.relay.op.assumptions import assumptions
 from tilewright.relay.op.cost import flops, moved_bytes, narrow_operands
-from tilewright.relay.transform.memory.plan_memory import MemoryPlan, Storage, Where
+from tilewright.relay.transform.memory.plan_memory import KernelMemory, MemoryPlan, Storage, Where
 from tilewright.runtime.manifest import Manifest, Weight
 from tilewright.runtime.plan import (
     COPY,
@@ -59,20 +59,30 @@ class Kernels:
     names: Mapping[Call, str]
     workspaces: Mapping[str, Workspace]
     choices: Mapping[str, Mapping[str, Any]]
+    overlaps: Mapping[str, Mapping[tuple[int, int], int]] | None = None
 
     @staticmethod
     def of(names: Mapping[Call, str], objects: Iterable[CompiledKernels]) -> Kernels:
         """From the objects that define them."""
         workspaces: dict[str, Workspace] = {}
         choices: dict[str, Mapping[str, Any]] = {}
+        overlaps: dict[str, Mapping[tuple[int, int], int]] | None = None
         for compiled in objects:
             workspaces.update(compiled.workspaces)
             choices.update(compiled.choices)
-        return Kernels(names, workspaces, choices)
+            if compiled.overlaps is not None:
+                overlaps = {**(overlaps or {}), **compiled.overlaps}
+        return Kernels(names, workspaces, choices, overlaps)
 
     def workspace(self, call: Call) -> Workspace:
         """The scratch memory of the kernel of a call."""
         return self.workspaces.get(self.names[call], Workspace())
+
+    def memory(self, call: Call) -> KernelMemory:
+        """The scratch memory of the kernel of a call, of known size, and what its results may share with inputs."""
+        shared = self.workspace(call).shared
+        assert isinstance(shared, int) and self.overlaps is not None
+        return KernelMemory(shared, self.overlaps.get(self.names[call], {}))
 
 
 def execution_plan(
@@ -94,6 +104,7 @@ def execution_plan(
         for sizes in ([w.private for w in used], [w.shared for w in used])
     )
     fixed = table is None
+    shared = shared if memory.scratch is None else 0  # part of the arena
     return ExecutionPlan(
         entry=name,
         inputs=input_specs(main),
@@ -221,7 +232,8 @@ class _Locations:
             arguments += [Location("arena", 0, (self.table.workspace_entry,)), Location("scratch", 0)]
         elif workspace.is_needed:
             end = _aligned(self.memory.arena_bytes, self.memory.alignment)
-            arguments += [Location("arena", end), Location("scratch", 0)]
+            own = end if self.memory.scratch is None else self.memory.scratch.get(call, 0)
+            arguments += [Location("arena", own), Location("scratch", 0)]
         cost = {} if self.table is not None else {"flops": flops(call), "bytes": moved_bytes(call)}
         choice = kernels.choices.get(name, {})
         if choice and (narrow := narrow_operands(call)):
@@ -304,7 +316,7 @@ def tensor_spec(name: str, type_: Type) -> TensorSpec:
 def unique_constants(constants: Sequence[Constant], alignment: int = WEIGHT_ALIGNMENT) -> dict[Constant, int]:
     """The byte offset of each constant in the weights section, a multiple of `alignment`; once for each node."""
     found = dict.fromkeys(constants)
-    sizes = np.array([_aligned(c.data.nbytes, max(alignment, WEIGHT_ALIGNMENT)) for c in found], dtype=np.int64)
+    sizes = np.array([_aligned(c.data.nbytes, alignment) for c in found], dtype=np.int64)
     return {constant: int(offset) for constant, offset in zip(found, np.cumsum(sizes) - sizes)}
 
 

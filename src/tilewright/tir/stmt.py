@@ -219,7 +219,8 @@ IMPORT_LLVM = "import_llvm"
 class PrimFunc:
     """A function of the loop IR: `params` are `Buffer`s (passed as addresses) and scalar `Var`s, in call order.
 
-    `attrs` may hold: "noalias" (bool, default True: buffers do not overlap), "workspace" (bytes of scratch memory the
+    `attrs` may hold: "noalias" (bool, default True: buffers do not overlap), "overlapping" (numbers of parameters that
+    may all the same), "workspace" (bytes of scratch memory the
     caller provides), "spmd" (bool: the body is already written for many workers), "slots" (the first parameter is an
     array of so many addresses, handed on from the packed entry as it is), "import_llvm" (texts of LLVM IR with
     functions that it calls).

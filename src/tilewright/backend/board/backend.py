@@ -7,7 +7,9 @@ at a time.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright import te
@@ -15,24 +17,30 @@ from tilewright.backend.board.byte_layers import byte_layers
 from tilewright.backend.board.byte_products import byte_products
 from tilewright.backend.board.fixed_point import fixed_point
 from tilewright.backend.board.high_halves import high_halves
+from tilewright.backend.board.pad_rows import pad_rows
 from tilewright.backend.board.schedule.byte_conv import BYTE_CONV, block_of
 from tilewright.backend.board.schedule.byte_depthwise import BYTE_DEPTHWISE
 from tilewright.backend.board.schedule.byte_layers import is_layer, layer_call
 from tilewright.backend.c.backend import SourceBackend
+from tilewright.backend.kernels import CompiledKernels, Task
+from tilewright.backend.lower import lower_task
 from tilewright.backend.workload_key import workload_key
 from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.source.byte_layers import layer_functions
 from tilewright.codegen.source.byte_tiles import tile_functions
 from tilewright.codegen.source.c import EmittedSource, emit_static_c
 from tilewright.codegen.source.pairs import pair_functions
+from tilewright.codegen.source.rows import row_functions
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PIPELINE
 from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
+from tilewright.tir.overlaps import overlaps
 from tilewright.tir.stmt import PrimFunc
 from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
@@ -120,6 +128,19 @@ class BoardBackend(SourceBackend):
         return Choice(found[0].tag, chosen.items_, time, time, cost.bound, (("arithmetic", time),))
 
     # ----------------------------------------------------------------------------------------------------------- code
+    def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
+        """Kernels whose results may lie over inputs that they read last."""
+        start = time.perf_counter()
+        funcs, found = [], {}
+        for task in tasks:
+            (func,) = for_c([pad_rows(lower_task(task.function, task.name, self))], self.target)
+            inputs = sum(len(tensor_types(param.checked_type)) for param in task.function.params)
+            outputs = len(tensor_types(task.function.body.checked_type))
+            found[task.name] = overlaps(func, task.data, inputs, outputs)
+            shared = {i for i, _ in found[task.name]} | {inputs + o for _, o in found[task.name]}
+            funcs.append(func.with_body(func.body, overlapping=frozenset(shared)))
+        return replace(self._compiled(funcs, time.perf_counter() - start), overlaps=found)
+
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """Refuse: such a model is C source, and nothing else."""
         raise UnsupportedError(
@@ -131,7 +152,7 @@ class BoardBackend(SourceBackend):
         """Static functions, behind those on pairs that they use."""
         made = emit_static_c([high_halves(func) for func in for_c(funcs, self.target)])
         text = tile_functions(made.text) + layer_functions(made.text) + made.text
-        return EmittedSource(pair_functions(text) + text, made.messages)
+        return EmittedSource(pair_functions(text) + row_functions(text) + text, made.messages)
 
 
 def _template_of(outs: list[te.Tensor]) -> tuple[Template, te.Tensor] | None:

@@ -143,9 +143,10 @@ def prelude_functions() -> list[str]:
 
 
 def _parameters(func: PrimFunc, b: SourceBuilder) -> str:
-    exclusive = "restrict " if func.attrs.get("noalias", True) else ""
+    noalias, overlapping = func.attrs.get("noalias", True), func.attrs.get("overlapping", ())
     names = []
-    for param in func.params:
+    for number, param in enumerate(func.params):
+        exclusive = "restrict " if noalias and number not in overlapping else ""
         if isinstance(param, Buffer):
             names.append(f"{C99.memory_type(param.dtype)}* {exclusive}{b.name(param)}")
         else:

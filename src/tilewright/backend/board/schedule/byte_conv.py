@@ -11,6 +11,7 @@ Costs are instructions: those of a step, of its loop, and those that fill window
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilewright import te
@@ -124,6 +125,7 @@ def schedule_byte_conv(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: 
     s[sums].reorder(batch, row, block_axis, column, lane, *s[sums].op.reduce_axis)
     s[sums].tensorize(column, tile_intrin(facts["form"], config["pixels"], block, terms, config["steps"]))
 
+    padded_row(s, windows, out, outer)
     s[windows].compute_at(s[out], tiles)
     if terms != facts["row"]:
         s[windows].split(s[windows].op.axis[3], factor=facts["row"])
@@ -131,7 +133,14 @@ def schedule_byte_conv(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: 
         s[windows].unroll(s[windows].op.axis[4])
 
 
+def padded_row(s: te.Schedule, reader: te.Tensor, out: te.Tensor, outer: Sequence[te.IterVar]) -> None:
+    """Pad the rows of the image that `reader` reads for a row of `out`, the innermost loop of `outer`, in that loop."""
+    for image in computes([reader]):
+        if has_tag(image, tag.PAD) and outer:
+            s[image].compute_at(s[out], outer[-1])
+
+
 BYTE_CONV = Template(tag.BYTE_CONV2D, byte_workload, byte_space, byte_cost, schedule_byte_conv)
 
 
-__all__ = ["BYTE_CONV", "block_of"]
+__all__ = ["BYTE_CONV", "block_of", "padded_row"]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tilewright import te
+from tilewright.backend.board.schedule.byte_conv import padded_row
 from tilewright.target import Target
 from tilewright.topi import tag
 from tilewright.topi.schedule.config import Config
@@ -70,6 +71,7 @@ def schedule_byte_depthwise(s: te.Schedule, conv: te.Tensor, out: te.Tensor, tar
     s[out].reorder(batch, row, tiles, channel, column)
     s[out].unroll(column)
 
+    padded_row(s, conv, out, [batch, row])
     s[sums].compute_at(s[out], channel)
     batch, row, column, channel = s[sums].op.axis
     part, tap = s[sums].op.reduce_axis

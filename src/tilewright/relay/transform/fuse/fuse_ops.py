@@ -165,11 +165,11 @@ def _widen_where_read(flow: Flow, groups: dict[Call, _Group], group: _Group) -> 
 
 
 def _is_scalar_step(node: Call) -> bool:
-    """True for a conversion, or arithmetic with one constant number."""
+    """True for a conversion, or arithmetic with constant numbers, one of a kind."""
     if is_call(node, "cast"):
         return True
-    number = node.args[1] if is_call(node, "subtract", "multiply") else None
-    return isinstance(number, Constant) and number.data.size == 1
+    known = is_call(node, "subtract", "multiply", "left_shift", "nn.contrib_fixed_point")
+    return known and all(isinstance(number, Constant) and number.data.size == 1 for number in node.args[1:])
 
 
 def _reads_once(flow: Flow, user: Call) -> bool:

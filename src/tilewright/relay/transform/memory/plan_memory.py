@@ -6,7 +6,8 @@ After:  %0 at arena byte 0, %1 at 256, %2 at 0 again, the last value in output 0
 Inputs, outputs and constants live outside the arena. Calls that move no bytes (see `views`) are not run: a reshape or a
 whole slice is its input's storage, and the parts of a concatenation are computed right into it. No other value shares
 bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
-promise LLVM that their parameters do not alias.
+promise LLVM that their parameters do not alias. Where kernels are compiled first, they say what they allow: the scratch
+memory of each is then part of the arena, and results lie over inputs that no later kernel reads (`KernelMemory`).
 
 Where a size is symbolic, the positions in the arena are found at run time (`runtime.shape_program`): the plan then says
 which buffers there are, how large each is and when it is live, and a storage is a position within one of them.
@@ -14,7 +15,7 @@ which buffers there are, how large each is and when it is live, and a storage is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
@@ -38,6 +39,7 @@ from tilewright.relay.op.views import (
     joins_contiguously,
     single_call,
 )
+from tilewright.relay.transform.memory.shared_offsets import Piece, shared_offsets
 
 #: Bytes to which values in the arena are aligned unless a device wants others: a cache line, and a vector register.
 ALIGNMENT = 64
@@ -75,13 +77,27 @@ class ArenaBuffer:
 
 
 @dataclass(frozen=True)
+class KernelMemory:
+    """The bytes of scratch memory of a compiled kernel, and the bytes that results may share with inputs.
+
+    `overlaps[i, o]` is by how many bytes result `o` has to begin before input `i` (`tir.overlaps`); pairs without an
+    entry must not share any.
+    """
+
+    scratch: int = 0
+    overlaps: Mapping[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class MemoryPlan:
     """Kernels in order of execution and the storage of every value.
 
     `storage[expr]` has one entry per tensor of the value of `expr`, tuples flattened. `copies` lists outputs that no
     kernel writes (an input or constant that is returned, or a value returned twice): (source, output ordinal), to be
     copied after the last kernel. `constants` numbers the constants. `buffers` are the pieces of the arena
-    where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is.
+    where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is. `scratch` has the
+    offset of each kernel's scratch memory where that is part of the arena, and `pieces` all buffers of the arena whose
+    sizes are known, by their offsets.
     """
 
     order: tuple[Call, ...]
@@ -91,6 +107,8 @@ class MemoryPlan:
     copies: tuple[tuple[Storage, int], ...]
     buffers: tuple[ArenaBuffer, ...] = ()
     alignment: int = ALIGNMENT
+    scratch: Mapping[Call, int] | None = None
+    pieces: tuple[tuple[int, ArenaBuffer], ...] = ()
 
     def arguments(self, call: Call) -> list[Storage]:
         """Storage of the parameters of the kernel that `call` runs: its inputs in order, then its outputs."""
@@ -122,26 +140,41 @@ class _Values:
     buffers: dict[Expr, list[_Buffer]] = field(default_factory=dict)
     constants: list[Constant] = field(default_factory=list)
     joins: dict[Call, Join] = field(default_factory=dict)
+    kernels: Kernels | None = None
+    scratch: dict[Call, _Buffer] = field(default_factory=dict)
+    overlaps: list[tuple[_Buffer, _Buffer, int]] = field(default_factory=list)
+    reads: list[list[_Buffer]] = field(default_factory=list)
+    results: list[list[_Buffer]] = field(default_factory=list)
 
 
-def plan_memory(mod: IRModule, alignment: int = ALIGNMENT, part_alignment: int = 1) -> MemoryPlan:
+#: What the kernel of a call allows.
+Kernels = Callable[[Call], KernelMemory]
+
+
+def plan_memory(
+    mod: IRModule, alignment: int = ALIGNMENT, part_alignment: int = 1, kernels: Kernels | None = None
+) -> MemoryPlan:
     """The plan of `main` of a module that went through `fuse_ops`, its values at multiples of `alignment` bytes.
 
     Values that are parts of others lie at multiples of `part_alignment` bytes in these; where that cannot be, or is not
-    known, they are copied by kernels.
+    known, they are copied by kernels. With `kernels` results may lie over inputs; sizes must then be known.
     """
     main = infer_type(mod)["main"]
-    values = _collect(main, part_alignment)
+    values = _collect(main, part_alignment, kernels)
     outputs = values.buffers[main.body]
     for buffer in outputs:
         _outermost(buffer)[0].is_result = True
     free = _assign_joins(values, part_alignment)
     copied = _assign_outputs(outputs, values)
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
-    arena = _merge_lifetimes(buffers)
+    arena = _merge_lifetimes([*buffers, *values.scratch.values()])
     # where the inputs are symbolic, all positions are found at run time: workspaces may depend on their sizes too
     later = bool(size_vars(main)) or not all(isinstance(buffer.nbytes, int) for buffer in arena)
-    arena_bytes = 0 if later else assign_offsets(arena, alignment)
+    shared = kernels is not None and not later
+    if later:
+        arena_bytes = 0
+    else:
+        arena_bytes = _assign_shared(arena, values, alignment) if shared else assign_offsets(arena, alignment)
     for number, buffer in enumerate(arena if later else ()):
         buffer.number, buffer.position = number, 0
     return MemoryPlan(
@@ -152,7 +185,31 @@ def plan_memory(mod: IRModule, alignment: int = ALIGNMENT, part_alignment: int =
         copies=tuple((_position(buffer), index) for buffer, index in copied),
         buffers=tuple(ArenaBuffer(b.nbytes, b.first, b.last) for b in arena) if later else (),
         alignment=alignment,
+        scratch={call: _position(buffer).position for call, buffer in values.scratch.items()} if shared else None,
+        pieces=() if later else tuple((b.position, ArenaBuffer(b.nbytes, b.first, b.last)) for b in arena),
     )
+
+
+def _assign_shared(arena: list[_Buffer], values: _Values, alignment: int) -> int:
+    """Assign every buffer an offset, results over inputs where kernels allow it; return the bytes needed."""
+    distances: dict[tuple[_Buffer, _Buffer], int] = {}
+    pairs: dict[tuple[_Buffer, _Buffer], list[int]] = {}
+    for data, result, distance in values.overlaps:
+        (a, at), (b, start) = _outermost(data), _outermost(result)
+        if a is not b and a.where is b.where is Where.ARENA and a.last == b.first:
+            assert isinstance(at, int) and isinstance(start, int)
+            pairs.setdefault((a, b), []).append(distance + start - at)
+    for (a, b), known in pairs.items():
+        step = a.last
+        reads = [x for x in values.reads[step] if _outermost(x)[0] is a]
+        made = [x for x in values.results[step] if _outermost(x)[0] is b]
+        if len(known) == len(reads) * len(made):  # each input that lies in the one, and result in the other
+            distances[a, b] = max(known)
+    pieces = [Piece(b, max(int(b.nbytes), 1), b.first, b.last) for b in arena]
+    positions = shared_offsets(pieces, distances, alignment)
+    for buffer in arena:
+        buffer.position = positions[buffer]
+    return max((positions[p.key] + -(-p.nbytes // alignment) * alignment for p in pieces), default=0)
 
 
 def _assign_joins(values: _Values, part_alignment: int) -> set[Call]:
@@ -224,9 +281,9 @@ def is_alias(call: Call) -> bool:
     return body is call.op.params[0]
 
 
-def _collect(main: Function, part_alignment: int) -> _Values:
+def _collect(main: Function, part_alignment: int, kernels: Kernels | None) -> _Values:
     """The buffers of every node, with the span of kernels in which each is live."""
-    values = _Values()
+    values = _Values(kernels=kernels)
     for ordinal, param in enumerate(main.params):
         values.buffers[param] = [_Buffer(param_type(param).nbytes, -1, -1, Where.INPUT, ordinal)]
     for node in post_order(main.body):
@@ -271,6 +328,13 @@ def _run(call: Call, values: _Values) -> list[_Buffer]:
     for buffer in reads:
         buffer.last = step
     results = [_Buffer(type_.nbytes, step, step) for type_ in tensor_types(call.checked_type)]
+    values.reads.append(reads)
+    values.results.append(results)
+    if values.kernels is not None:
+        kernel = values.kernels(call)
+        if kernel.scratch:
+            values.scratch[call] = _Buffer(kernel.scratch, step, step)
+        values.overlaps += [(reads[i], results[o], distance) for (i, o), distance in kernel.overlaps.items()]
     inner = single_call(call)
     if inner is not None and joins_contiguously(inner):
         values.joins[call] = Join(results[0], tuple(reads), tuple([buffer.nbytes for buffer in reads]))
