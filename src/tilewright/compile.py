@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tilewright.board.limits import Limits, first_within, write_within
 from tilewright.driver.build import finished
 from tilewright.driver.build_device_source import has_device_source, refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
@@ -27,6 +28,7 @@ from tilewright.driver.vm.build import needs_machine
 from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.formats.table import ModelSource
+from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.request import ExampleInputs as ExampleInputs
@@ -137,27 +139,32 @@ def export_source(
     freestanding: bool = False,
     oblivious: bool = False,
     seal: tuple[Key, Key] | None = None,
+    ram_limit: int | None = None,
+    rom_limit: int | None = None,
 ) -> Exported:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
     The code runs wherever a C compiler makes it run; `target` chooses its tiles; `exact_rounding` as in `compile`. With
     `freestanding` it needs nothing but memcpy and memset; with `oblivious` no branch, trip count or address of it
     depends on data, and an `UnsupportedError` names the kernels where that cannot be; with `seal`, a private key and
-    one of encryption, the weights are a file that only the reader in the source opens (docs/enclaves.md). For the
-    targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile` does, `UnsupportedError` for other
-    targets that are no processor, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    one of encryption, the weights are a file that only the reader in the source opens (docs/enclaves.md). Where the
+    workspace is to have at most `ram_limit` bytes, or constants and code `rom_limit`, code for boards is slower but
+    smaller (`board.limits`). For the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile`
+    does, `UnsupportedError` for other targets that are no processor and for limits that nothing meets, and
+    `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
     )
     target = request.target
     mod = expand_calls(lower_external(request.imported()))
-    sealed = None if seal is None else Seal(*seal)
+    sealed, limits = None if seal is None else Seal(*seal), Limits(ram_limit, rom_limit)
     if has_device_source(target):
         if sealed:
             raise UnsupportedError(f"weights are sealed for processors, and the target is {target}")
         refuse_program(needs_machine(mod), target)
-        return write_device_source(optimize(mod, target), target, Path(path), name)
+        kernels = optimize(mod, target)
+        return first_within([lambda file: write_device_source(kernels, target, file, name)], Path(path), target, limits)
     backend, obstacle = source_backend(target), needs_machine(mod)
     if obstacle and oblivious:
         raise UnsupportedError(
@@ -165,10 +172,17 @@ def export_source(
         )
     if obstacle:
         graphs = partial(optimize, target=target)
-        return write_program_source(mod, backend, graphs, Path(path), name, freestanding, sealed)
+
+        def program(file: Path) -> Exported:
+            return write_program_source(mod, backend, graphs, file, name, freestanding, sealed)
+
+        return first_within([program], Path(path), target, limits)
+
+    def straight(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
+        return write_source(graphs, backend, file, name, freestanding, sealed, oblivious)
+
     with oblivious_context() if oblivious else nullcontext():
-        own = [(c_name(Path(path), name), optimize(mod, target))]
-        return write_source(own, backend, Path(path), name, freestanding, sealed, oblivious)
+        return write_within([(c_name(Path(path), name), mod)], target, Path(path), straight, limits)
 
 
 def export_image(
@@ -177,12 +191,14 @@ def export_image(
     *,
     target: str | Target = "c",
     freestanding: bool = False,
+    ram_limit: int | None = None,
+    rom_limit: int | None = None,
 ) -> Exported:
     """Write several models, by their names in C, as `export_source` does one; equal kernels and constants once.
 
     They can share one workspace, whose size the header has. Raises `UnsupportedError` for a model with control flow.
     """
-    graphs = []
+    modules = []
     for name, model in models.items():
         request = Request.of(model, target, None, cache=False)
         mod = expand_calls(lower_external(request.imported()))
@@ -192,5 +208,10 @@ def export_image(
                 f"the model {name} needs the virtual machine for {obstacle}, and models in one image are straight "
                 "graphs: write it as C source of its own"
             )
-        graphs.append((c_name(Path(path), name), optimize(mod, request.target)))
-    return write_source(graphs, source_backend(Target(target)), Path(path), None, freestanding)
+        modules.append((c_name(Path(path), name), mod))
+    backend = source_backend(target := Target(target))
+
+    def write(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
+        return write_source(graphs, backend, file, None, freestanding)
+
+    return write_within(modules, target, Path(path), write, Limits(ram_limit, rom_limit))

@@ -148,8 +148,12 @@ def test_source_for_boards(tilewright: Command, tmp_path: Path) -> None:
     header = (tmp_path / "two.h").read_text()
     assert "int tilewright_a_run(" in header and "int tilewright_b_run(" in header
     assert "#define TILEWRIGHT_TWO_WORKSPACE_SIZE " in header
-    assert "b: workspace " in done.out and "layer (tensors alive" in done.out
+    assert "b: workspace " in done.out and "layer (buffers alive" in done.out
     refused = tilewright("compile", second, "-o", tmp_path / "b.c", "--ram-limit", 16)
-    assert refused.status == 2 and "--ram-limit is 16: layer " in refused.err
+    assert (
+        refused.status == 2
+        and "the smallest workspace that was reached is " in refused.err
+        and "--ram-limit is 16" in refused.err
+    )
     assert not [*tmp_path.glob("b.[ch]"), *tmp_path.glob(".tilewright*")]
     assert "this is for C source" in tilewright("compile", first, "-o", tmp_path / "a.tw", "--freestanding").err

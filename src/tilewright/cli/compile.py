@@ -11,7 +11,7 @@ import click
 
 from tilewright.cli.options import ModelOptions, SourceOptions, check_option, exact_rounding_option, model_options
 from tilewright.cli.outputs import check_writable
-from tilewright.cli.source import Limits, freestanding_option, is_source, layout_option, source_target, write_source
+from tilewright.cli.source import freestanding_option, is_source, layout_option, source_target, write_source
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
@@ -34,14 +34,18 @@ _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it,
     help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout a folder",
 )
 @model_options
-@click.option("--report", is_flag=True, help="print the time of each stage")
+@click.option("--report", is_flag=True, help="print the time of each stage, of C source also memory by layer")
 @freestanding_option
 @layout_option
 @click.option("--oblivious", is_flag=True, help="no branch or address of C source depends on data, or an error")
 @click.option("--sign", metavar="KEY.pem", help="sign artifact or weights of C source; with --encrypt")
 @click.option("--encrypt", metavar="KEY", help="encrypt them, by a key of `tilewright keygen NAME --encryption`")
-@click.option("--ram-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of workspace of C source")
-@click.option("--rom-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of constants and code")
+@click.option(
+    "--ram-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of workspace, slower if need be"
+)
+@click.option(
+    "--rom-limit", type=click.IntRange(min=1), metavar="BYTES", help="most bytes of constants and code, likewise"
+)
 @click.option("--executor", help="what runs it: auto, graph, aot, vm or debug  [default: auto]")
 @check_option
 @exact_rounding_option
@@ -76,15 +80,15 @@ def compile_command(
     for option, value in (given | {"several models": len(models) > 1}).items():
         if value and not source:
             raise InputError(f"{option}: this is for C source; name the output .c")
-    limits, keys = Limits(ram_limit, rom_limit), _keys(sign, encrypt)
+    keys = _keys(sign, encrypt)
     if len(models) > 1 and (keys or oblivious):
         raise InputError("--sign, --encrypt and --oblivious are for one model; compile them one by one")
     with trace.collect() as times:
         if source:
-            as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys)
+            as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys, ram_limit, rom_limit)
             if check:
                 raise InputError(_NO_CHECK)
-            tables = _write_source(models, output, options, layout, as_source, limits, report)
+            tables = _write_source(models, output, options, layout, as_source, report)
         else:
             tables = _write(models[0], output, options, executor, check, exact_rounding)
             if keys:
@@ -164,7 +168,6 @@ def _write_source(
     options: ModelOptions,
     layout: str | None,
     as_source: SourceOptions,
-    limits: Limits,
     report: bool,
 ) -> Sequence[str]:
     """One model or several as C source, or what is made of it; their memory by layer, where it is reported."""
@@ -173,6 +176,6 @@ def _write_source(
     def export(path: str) -> Exported:
         if len(models) == 1:
             return options.export_source(models[0], path, as_source)
-        return options.export_image(models, path, as_source.freestanding)
+        return options.export_image(models, path, as_source)
 
-    return write_source(export, output, options.target, layout, limits, report)
+    return write_source(export, output, options.target, layout, report)

@@ -111,6 +111,8 @@ class SourceOptions:
     freestanding: bool
     oblivious: bool
     seal: tuple[str, str] | None
+    ram_limit: int | None = None
+    rom_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -242,9 +244,11 @@ class ModelOptions:
                 freestanding=as_source.freestanding,
                 oblivious=as_source.oblivious,
                 seal=as_source.seal,
+                ram_limit=as_source.ram_limit,
+                rom_limit=as_source.rom_limit,
             )
 
-    def export_image(self, paths: Sequence[str], output: str, freestanding: bool = False) -> Exported:
+    def export_image(self, paths: Sequence[str], output: str, as_source: SourceOptions) -> Exported:
         """Write several models as one file of C, each by the name of its file."""
         for path in paths:
             require_model(path, "write it as C source")
@@ -262,7 +266,14 @@ class ModelOptions:
         from tilewright.compile import export_image
 
         with progress():
-            return export_image(names, output, target=self.target or "c", freestanding=freestanding)
+            return export_image(
+                names,
+                output,
+                target=self.target or "c",
+                freestanding=as_source.freestanding,
+                ram_limit=as_source.ram_limit,
+                rom_limit=as_source.rom_limit,
+            )
 
     def refuse_for_artifact(self, path: str, exact_rounding: bool = False) -> None:
         """Raise InputError when an option was given that only a model to compile can follow."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,14 +25,6 @@ layout_option = click.option(
 freestanding_option = click.option(
     "--freestanding", is_flag=True, help="C source that needs no library but memcpy and memset"
 )
-
-
-@dataclass(frozen=True)
-class Limits:
-    """The most bytes of workspace, and of constants and code."""
-
-    ram: int | None = None
-    rom: int | None = None
 
 
 def is_source(output: str, layout: str | None, target: str | None) -> bool:
@@ -67,21 +58,22 @@ def write_source(
     output: str,
     target: str | None,
     layout: str | None,
-    limits: Limits | None = None,
     report: bool = False,
 ) -> Sequence[str]:
-    """Write what `export` writes at a path to `output`, or what is made of it; with `report` memory by layer."""
-    # a user of artifacts need not wait for the table of boards
-    from tilewright.board.report import memory_report, require_limits
+    """Write what `export` writes at a path to `output`, or what is made of it; what there is to report of it.
 
-    final, limits = Path(output).resolve(), limits or Limits()
-    if limits == Limits() and layout is None and final.suffix == ".c":
+    That is what limits of memory led to, and with `report` memory by layer.
+    """
+    # a user of artifacts need not wait for the table of boards
+    from tilewright.board.report import memory_report
+
+    final = Path(output).resolve()
+    if layout is None and final.suffix == ".c":
         written = export(output)
-        return memory_report(written, target) if report else ()
+        return [*written.traded, *(memory_report(written, target) if report else ())]
     with tempfile.TemporaryDirectory(prefix="tilewright-source-") as folder:  # what is refused replaces nothing
         written = export(str(Path(folder) / final.with_suffix(".c").name))
-        require_limits(written, limits.ram, limits.rom, target)
-        tables = memory_report(written, target) if report else ()
+        tables = [*written.traded, *(memory_report(written, target) if report else ())]
         _finish(written, final, layout, target)
     return tables
 

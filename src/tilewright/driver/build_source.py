@@ -80,7 +80,12 @@ class SourceModel:
 
 
 class Exported(list[Path]):
-    """The files of a model in C source, the .c first; its models, and the memory plan of each straight graph."""
+    """The files of a model in C source, the .c first; its models, and the memory plan of each straight graph.
+
+    `traded` says in words what limits of memory led to.
+    """
+
+    traded: Sequence[str] = ()
 
     def __init__(
         self, files: Iterable[Path], models: Sequence[SourceModel], memories: Sequence[MemoryPlan] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from tilewright.backend import backend_of
@@ -29,16 +29,22 @@ def graph_passes(target: Target) -> list[GraphPass]:
     return [one for one in passes if one.level == 0 or context.enabled(one.info)]
 
 
-def optimize(mod: IRModule, target: Target, records: Database | None = None) -> IRModule:
+#: What a caller does to the module behind the pass of this name.
+After = Mapping[str, Callable[[IRModule], IRModule]]
+
+
+def optimize(mod: IRModule, target: Target, records: Database | None = None, after: After | None = None) -> IRModule:
     """Run the graph passes; the result's `main` calls fused functions only, configured as `records` know best."""
-    *_, (_, optimized) = optimize_stages(mod, target, records)
+    *_, (_, optimized) = optimize_stages(mod, target, records, after)
     if records is None:
         return optimized
     with trace.span("apply_records"):
         return infer_type(apply_records(optimized, records, target))
 
 
-def optimize_stages(mod: IRModule, target: Target, records: Database | None = None) -> Iterator[tuple[str, IRModule]]:
+def optimize_stages(
+    mod: IRModule, target: Target, records: Database | None = None, after: After | None = None
+) -> Iterator[tuple[str, IRModule]]:
     """The imported module as "relay", then the module after each graph pass, with the pass's name, in order.
 
     An open `PassContext` chooses passes (`graph_passes`) and watches them.
@@ -53,4 +59,6 @@ def optimize_stages(mod: IRModule, target: Target, records: Database | None = No
             mod = infer_type(
                 run(one.info, partial(one.apply, target=target, backend=backend.asked(), records=records), mod)
             )
+            if after is not None and one.name in after:
+                mod = infer_type(after[one.name](mod))
         yield one.name, mod

@@ -80,8 +80,11 @@ class Kernels:
 
     def memory(self, call: Call) -> KernelMemory:
         """The scratch memory of the kernel of a call, of known size, and what its results may share with inputs."""
+        assert self.overlaps is not None
+        if call not in self.names:
+            return KernelMemory()  # a concatenation that needs no kernel
         shared = self.workspace(call).shared
-        assert isinstance(shared, int) and self.overlaps is not None
+        assert isinstance(shared, int)
         return KernelMemory(shared, self.overlaps.get(self.names[call], {}))
 
 

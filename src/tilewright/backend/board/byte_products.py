@@ -25,7 +25,6 @@ from tilewright.relay.op import nn
 from tilewright.relay.transform.layout.convert_layout import convert_layout
 from tilewright.relay.transform.quantize.dot_products import Bytes, centred_bytes, constant_value
 from tilewright.relay.transform.simplify.make import is_call
-from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.topi.reference.byte_conv import BYTES, PAIRS, SCALE, WIDE_PAIRS, packed, packed_bias
 
 #: Output channels that a kernel computes at once, of so many pixels (of a row, or all) and channels.
@@ -43,8 +42,7 @@ def byte_products(mod: IRModule, pairs: bool, block_of: Blocks) -> IRModule:
     else:
         wanted = infer_type(convert_layout(mod, {"nn.conv2d": "NHWC"}, rules={"nn.conv2d": _channels_last}))
     rules = _Rules(pairs, block_of)
-    made = infer_type(wanted.map_functions(lambda func: func.with_body(rewrite(func.body, rules))))
-    return infer_type(simplify_expr(made))  # images that have channels last in their file are not turned, and back
+    return infer_type(wanted.map_functions(lambda func: func.with_body(rewrite(func.body, rules))))
 
 
 def _is_convolution(node: Call) -> bool:

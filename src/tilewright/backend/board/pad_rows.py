@@ -30,7 +30,7 @@ def pad_rows(func: PrimFunc) -> PrimFunc:
 
 @dataclass(frozen=True)
 class _Row:
-    """`size` elements of `target` from `start` on: from `first` to `last` those of an image if `condition`, else `value`."""
+    """`size` elements from `target` on: from `first` to `last` those of an image if `condition` holds, else `value`."""
 
     size: int
     first: int

@@ -23,7 +23,7 @@ from tilewright.topi.schedule.template import Template
 #: Pixels of a tile; taps that are unrolled, at most: of a row of the window, of all of it.
 _MOST_PIXELS, _MOST_TAPS = 6, 16
 
-#: Instructions: of a channel's loop, of a result beside its sum.
+#: Instructions: of a loop's addresses and branch, of a result beside its sum.
 _LOOP, _RESULT = 8.0, 14.0
 
 
@@ -46,9 +46,10 @@ def depthwise_workload(conv: te.Tensor, out: te.Tensor) -> DepthwiseWorkload:
 
 
 def depthwise_space(workload: DepthwiseWorkload, target: Target) -> ConfigSpace:
-    """Pixels of a tile."""
+    """Pixels of a tile, and 1 where the loops over taps are unrolled, 0 for less code."""
     space = ConfigSpace()
     space.define_knob("pixels", range(1, min(workload.pixels, _MOST_PIXELS) + 1))
+    space.define_knob("taps", (1, 0))
     return space
 
 
@@ -59,6 +60,7 @@ def depthwise_cost(workload: DepthwiseWorkload, config: Config, target: Target) 
     multiply = 1 if target.cpu.startswith("cortex") and target.cpu != "cortex-m0" else 2
     taps = kh * (kw + min(columns, pixels * kw) + multiply * pixels * kw)
     spilled = max(0, pixels + 6 - target.machine.vector_registers)
+    taps += 0 if config["taps"] else kh * kw * _LOOP
     tiles = -(-workload.pixels // pixels) * workload.rows
     return Cost(arithmetic=tiles * workload.channels * (taps * (1 + spilled / pixels) + pixels * _RESULT + _LOOP))
 
@@ -78,6 +80,8 @@ def schedule_byte_depthwise(s: te.Schedule, conv: te.Tensor, out: te.Tensor, tar
     kh, kw, _ = shape_of(conv.op.input_tensors[1])
     s[sums].reorder(batch, row, channel, part, tap, column)
     s[sums].unroll(column)
+    if not config["taps"]:
+        return
     if kw <= _MOST_TAPS:
         s[sums].unroll(tap)
     if kh * kw <= _MOST_TAPS:

@@ -97,7 +97,7 @@ class MemoryPlan:
     copied after the last kernel. `constants` numbers the constants. `buffers` are the pieces of the arena
     where any size of the function is symbolic (`arena_bytes` is then 0), and empty where none is. `scratch` has the
     offset of each kernel's scratch memory where that is part of the arena, and `pieces` all buffers of the arena whose
-    sizes are known, by their offsets.
+    sizes are known, by their offsets; `steps` are the numbers by which these know the calls of `order`.
     """
 
     order: tuple[Call, ...]
@@ -109,6 +109,7 @@ class MemoryPlan:
     alignment: int = ALIGNMENT
     scratch: Mapping[Call, int] | None = None
     pieces: tuple[tuple[int, ArenaBuffer], ...] = ()
+    steps: tuple[int, ...] = ()
 
     def arguments(self, call: Call) -> list[Storage]:
         """Storage of the parameters of the kernel that `call` runs: its inputs in order, then its outputs."""
@@ -186,6 +187,7 @@ def plan_memory(
         buffers=tuple(ArenaBuffer(b.nbytes, b.first, b.last) for b in arena) if later else (),
         alignment=alignment,
         scratch={call: _position(buffer).position for call, buffer in values.scratch.items()} if shared else None,
+        steps=tuple([step for step, call in enumerate(values.order) if call not in free]),
         pieces=() if later else tuple((b.position, ArenaBuffer(b.nbytes, b.first, b.last)) for b in arena),
     )
 

@@ -116,7 +116,7 @@ def _assigned(order: Sequence[int], pieces: Sequence[Piece], rules: Sequence[Seq
 
 
 def _least(pieces: Sequence[Piece], distances: Mapping[tuple[Any, Any], int], alignment: int) -> int:
-    """Bytes that are needed wherever buffers are: at each kernel what stays, and the larger of what dies and is made."""
+    """Bytes that are needed anyway: at each kernel what stays, and the larger of what dies and what is made."""
     most = 0
     ends = {key for pair in distances for key in pair}
     for step in {piece.first for piece in pieces}:
