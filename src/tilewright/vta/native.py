@@ -77,11 +77,15 @@ class NativeDriver(Driver):
 
     def run(self, address: int, count: int) -> Counter[str]:
         """All of a program, in one order."""
-        program = decoded(self.isa.config, self.fetch(address, count))
+        return self.execute(self.fetch(address, count))
+
+    def execute(self, data: bytes) -> Counter[str]:
+        """All of the program `data`, wherever it lies."""
+        program = decoded(self.isa.config, data)
         counted, status = np.zeros(len(COUNTED), np.int64), np.zeros(1, np.int32)
-        data = self.dram.data.view(np.int8)
+        memory = self.dram.data.view(np.int8)
         chip = (self.inp, self.wgt, self.acc, self.uop, self.uop_loaded)
-        self._run(len(program.instructions), data.size, program.table, data, *chip, counted, status)
+        self._run(len(program.instructions), memory.size, program.table, memory, *chip, counted, status)
         new = self._counters(counted)
         self.counters += new
         if status[0] >= 0:

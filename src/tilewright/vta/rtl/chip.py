@@ -13,17 +13,13 @@ from amaranth.hdl import Cat, Elaboratable, Module, Mux, Signal
 
 from tilewright.vta.hardware import Hardware
 from tilewright.vta.isa import Isa
+from tilewright.vta.registers import REGISTERS
 from tilewright.vta.rtl.compute import Compute
 from tilewright.vta.rtl.fetch import Fetch
 from tilewright.vta.rtl.load import Load
 from tilewright.vta.rtl.parts import ADDRESS_BITS, ReadPort, Tokens, WritePort, choose, queue
 from tilewright.vta.rtl.store import Store
 
-#: Registers by name. CONTROL has launch in bit 0 and finish in bit 1.
-REGISTERS = {
-    "control": 0x00, "cycles": 0x04, "count": 0x08, "instructions": 0x0C, "UOP": 0x10, "INP": 0x14, "WGT": 0x18,
-    "ACC": 0x1C, "OUT": 0x20,
-}  # fmt: skip
 TOKENS = ("load to compute", "compute to load", "compute to store", "store to compute")
 
 
@@ -94,7 +90,7 @@ class Chip(Elaboratable):
         m.d.comb += [self.fetch.count.eq(held["count"]), self.store.base.eq(held["OUT"])]
         for reader in (self.load.reader, self.compute.reader):
             for name, base in reader.bases.items():
-                m.d.comb += base.eq(held["ACC" if name == "ACC_8BIT" else name])
+                m.d.comb += base.eq(held["OUT" if name == "ACC_8BIT" else name])
 
 
 _OUTWARDS = {"aw_valid", "aw_addr", "aw_len", "w_valid", "w_data", "w_strb", "w_last"}

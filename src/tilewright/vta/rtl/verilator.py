@@ -24,7 +24,7 @@ from tilewright.vta.dram import Dram
 from tilewright.vta.driver import Driver
 from tilewright.vta.hardware import Hardware
 from tilewright.vta.isa import Isa
-from tilewright.vta.rtl.chip import REGISTERS
+from tilewright.vta.registers import REGISTERS
 from tilewright.vta.rtl.verilog import TOP, verilog_of
 from tilewright.vta.usage import ACTIVITIES, Slice, Usage
 
