@@ -1,6 +1,7 @@
 """`tilewright quantize`: what it prints and writes, and its errors."""
 
 import json
+import re
 
 import numpy as np
 import onnx
@@ -27,7 +28,7 @@ def run(*arguments):
 
 def test_it_prints_layers_and_loss_and_writes_model_and_recipe(files):
     made = run(files / "model.onnx", "--data", files / "rows.npz", "-o", files / "q.tw", "--recipe", files / "r.json",
-               "--max-loss", "5%", "--loss", "relative")  # fmt: skip
+               "--max-loss", "5%", "--loss", "relative", "--objective", "memory")  # fmt: skip
     assert made.exit_code == 0, made.output
     lines = made.stdout.splitlines()
     assert lines[0].split()[:3] == ["layer", "operator", "SQNR"]
@@ -36,6 +37,7 @@ def test_it_prints_layers_and_loss_and_writes_model_and_recipe(files):
     assert lines[4] == "samples  100 for ranges, 50 to choose layers, 50 held out"
     assert lines[5].startswith("loss     relative error ")
     assert lines[6] == "budget   5.000% (relative): holds on the samples held out"
+    assert re.fullmatch(r" {9}on others it is at most [1-4]\.\d{3}%, with 95 % confidence", lines[7])
     recipe = json.loads((files / "r.json").read_text())
     assert list(recipe["layers"]) == ["inner", "outer"]
     again = run(files / "model.onnx", "-o", files / "again.tw", "--recipe", files / "r.json")
@@ -47,7 +49,8 @@ def test_it_prints_layers_and_loss_and_writes_model_and_recipe(files):
 
 
 def test_it_writes_onnx(files):
-    made = run(files / "model.onnx", "--data", files / "rows.npz", "-o", files / "q.onnx", "--method", "minmax")
+    made = run(files / "model.onnx", "--data", files / "rows.npz", "-o", files / "q.onnx", "--method", "minmax",
+               "--objective", "none")  # fmt: skip
     assert made.exit_code == 0, made.output
     kinds = [node.op_type for node in onnx.load(files / "q.onnx").graph.node]
     assert kinds.count("QuantizeLinear") == 2
@@ -103,7 +106,10 @@ def test_weights_alone_need_no_data(files):
         (["-o", "q.tw", "--weights", "4", "--block", "20"], "error: block is one of 16, 32, 64, 128, 256; got 20"),
         (["-o", "q.tw"], "error: there is no data to calibrate on; pass --data FILE.npz"),
         (["-o", "q.tflite"], "quantized models are written as artifacts (.tw), as ONNX (.onnx) and as C source (.c)"),
-        (["-o", "q.tw", "--data", "rows.npz", "--max-loss", "0.00001%", "--loss", "relative"], "is out of reach"),
+        (
+            ["-o", "q.tw", "--data", "rows.npz", "--max-loss", "0.00001%", "--loss", "relative", "--objective", "none"],
+            "is out of reach",
+        ),
         (["-o", "q.tw", "--data", "nan.npz"], "x holds NaN or infinity"),
         (["-o", "q.tw", "--data", "narrow.npz"], "a sample of x has shape [1, 7]; the input is x: float32[1, 8]"),
         (["-o", "q.tw", "--data", "other.npz"], "has no array for the input x: float32[1, 8]; it has: y"),

@@ -1,6 +1,5 @@
 """Costs of layers: what stays in float, the table of energies, the front and its picture."""
 
-import sys
 import xml.etree.ElementTree as ET
 from types import SimpleNamespace
 
@@ -9,7 +8,7 @@ import pytest
 import tilewright as tw
 from tests.quantize.models import images, network, perceptron, rows
 from tilewright.errors import InputError
-from tilewright.quantize.cost import Cost, costs, total, why_costlier
+from tilewright.quantize.cost import Cost, Whole, conversion, costs, total, whole, why_costlier
 from tilewright.quantize.energy import joules
 
 
@@ -44,13 +43,22 @@ def test_kernels_belong_to_the_first_product_that_they_compute():
     assert total(found).seconds == 3.0
 
 
-def test_a_model_slower_in_integers_stays_in_float(monkeypatch):
-    module = sys.modules["tilewright.quantize.quantize"]
-    monkeypatch.setattr(module, "why_costlier", lambda ours, theirs, objective: f"{objective}: slow")
-    found = tw.quantize(perceptron(), rows(), threads=1).recipe
-    assert found.quantized == []
-    assert {choice.in_float for choice in found.choices.values()} == {"time: slow"}
-    assert found.losses["relative"] < 1e-6
+def test_whole_models_are_timed_with_a_control():
+    def model(rounds):
+        return SimpleNamespace(inputs=[], threads=1, run=lambda given: sum(range(rounds)))
+
+    found = whole(model(1000), model(3000), {})
+    assert 2.0 < found.integer / found.exact < 4.5
+    assert found.slower
+    assert not whole(model(3000), model(1000), {}).slower
+    assert not Whole(1e-3, 1.02e-3, 0.02e-3).slower
+    assert Whole(1e-3, 1.03e-3, 0.02e-3).text() == "the model takes 1.030 ms, in float 1.000 ms"
+
+
+def test_a_conversion_costs_by_its_elements():
+    assert conversion(1000, "memory") == 5000
+    assert conversion(1000, "energy") == joules(0, "int8", 5000)
+    assert 0 < conversion(1000, "time") < 1e-4
 
 
 def test_the_front_goes_from_all_layers_in_integers_to_none():

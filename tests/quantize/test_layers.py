@@ -108,7 +108,7 @@ def inputs(model, count=8):
 
 @functools.cache
 def quantized(model):
-    return tw.quantize(model(), {"x": inputs(model)}, threads=1, for_onnx=True)
+    return tw.quantize(model(), {"x": inputs(model)}, threads=1, for_onnx=True, objective=None)
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -48,7 +48,7 @@ def by_onnxruntime(file, **inputs):
 @functools.cache
 def searched():
     """The perceptron within a budget that needs more than 4 bits in one of its layers."""
-    return tw.quantize(perceptron(), rows(), weights=4, block=16, max_loss=0.05, measure="relative", threads=1)
+    return tw.quantize(perceptron(), rows(), weights=4, block=16, max_loss=0.07, measure="relative", threads=1)
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,13 @@ def test_with_data_rounding_lowers_the_loss():
 def test_the_budget_has_more_bits_where_they_help_most():
     found = searched()
     assert sorted(found.recipe.choices[name].bits for name in found.recipe.quantized) == [4, 8]
-    assert 0 < found.recipe.losses["relative"] <= 0.05
-    assert tw.quantize(perceptron(), rows(), weights=4, block=16, threads=1).recipe.losses["relative"] > 0.05
+    assert 0 < found.recipe.losses["relative"] < found.recipe.settings["bound"] <= 0.07
+    assert tw.quantize(perceptron(), rows(), weights=4, block=16, threads=1).recipe.losses["relative"] > 0.07
 
 
 def test_a_narrow_budget_leaves_a_layer_in_float():
     found = tw.quantize(perceptron(), rows(), weights=8, block=16, max_loss=0.0035, measure="relative", threads=1)
+    assert found.recipe.losses["relative"] < found.recipe.settings["bound"] <= 0.0035
     assert len(found.recipe.quantized) == 1
     assert "of the result" in next(one.in_float for one in found.recipe.choices.values() if one.in_float)
 

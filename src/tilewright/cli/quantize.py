@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tilewright.driver.build_source import Exported
     from tilewright.quantize import Quantized, QuantizedWeights
 
-_COLUMNS = ("layer", "operator", "SQNR", "error", "codes of its data", "in float")
+_COLUMNS = ("layer", "operator", "SQNR", "error", "loss", "float", "integers", "codes of its data", "in float")
 
 
 @click.command("quantize")
@@ -150,14 +150,18 @@ def _write_source(
 
 
 def _print_layers(found: Quantized) -> None:
-    """One row a layer: its effect on its own result, its codes, and why it stays in float."""
+    """One row a layer: its effect on its own result and on the model's, its time, its codes, why it stays in float."""
     rows = []
     for name, choice in found.recipe.choices.items():
         listed = dict.fromkeys(f"{one.dtype}, {one.scale:.4g} x (q - {one.zero_point})" for one in choice.codes)
         codes = "" if choice.in_float else "; ".join(listed)
-        rows.append((name, choice.operator, *effect_cells(found.effects.get(name)), codes, choice.in_float))
-    rows += [(name, "", "", "", "", why) for name, why in found.recipe.settings["blocked"].items()]
-    print_columns(_COLUMNS, rows, ("operator", "codes of its data"))
+        alone = found.alone.get(name)
+        loss = "" if alone is None else f"{alone.model_error:.3%}"
+        times = [f"{cost.seconds * 1e6:.0f} us" for cost in found.costs.get(name, ())] or ["", ""]
+        effect = effect_cells(found.effects.get(name, alone))
+        rows.append((name, choice.operator, *effect, loss, *times, codes, choice.in_float))
+    rows += [(name, *[""] * (len(_COLUMNS) - 2), why) for name, why in found.recipe.settings["blocked"].items()]
+    print_columns(_COLUMNS, rows, ("operator", "codes of its data", "error"))
 
 
 def _print_front(found: Quantized) -> None:
@@ -176,4 +180,4 @@ def _summary(found: Quantized, output: str) -> Iterator[str]:
     )
     yield from loss_lines(settings, losses)
     for kind, text in settings.get("costs", {}).items():
-        yield f"cost     {text} in {kind}"
+        yield f"time     {text}" if kind == "whole" else f"cost     {text} in {kind}"

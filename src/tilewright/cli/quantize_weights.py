@@ -33,9 +33,15 @@ def loss_lines(settings: Mapping[str, Any], losses: Mapping[str, Any]) -> Iterat
     if "accuracy" in losses:
         accuracy = f", accuracy {losses['accuracy']:.2%} (float {losses['accuracy_float']:.2%})"
     yield f"loss     relative error {losses['relative']:.3%}, argmax differs in {losses['argmax']:.2%}{accuracy}"
-    if settings["max_loss"] is not None:
+    if (budget := settings["max_loss"]) is not None:
         note = "; they served the search too" if settings["held_out_served_the_search"] else ""
-        yield f"budget   {settings['max_loss']:.3%} ({settings['measure']}): holds on the samples held out{note}"
+        yield f"budget   {budget:.3%} ({settings['measure']}): holds on the samples held out{note}"
+        bound = settings.get("bound")
+        if bound is None or bound > budget:
+            known = "nothing" if bound is None else f"no more than {bound:.3%}"
+            yield f"         so few samples show {known} for others; hold out more to be sure of the budget"
+        else:
+            yield f"         on others it is at most {bound:.3%}, with 95 % confidence"
 
 
 def report_weights(found: QuantizedWeights, output: str, table: bool) -> None:

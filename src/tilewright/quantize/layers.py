@@ -165,7 +165,7 @@ def _joins(nodes: Sequence[Expr]) -> set[Expr]:
         ):
             coded.add(node)
             joins.append(node)
-        elif _is_between(node) and all(one in coded for one in node.args if not isinstance(one, Constant)):
+        elif is_between(node) and all(one in coded for one in node.args if not isinstance(one, Constant)):
             coded.add(node)
     users = consumers(nodes)
     wanted: set[Expr] = set()
@@ -177,7 +177,7 @@ def _joins(nodes: Sequence[Expr]) -> set[Expr]:
     return {join for join in joins if join in wanted}
 
 
-def _is_between(call: Call) -> bool:
+def is_between(call: Call) -> bool:
     """True for what is computed element by element, or moves or picks elements: kernels of layers do that as well."""
     if not isinstance(call.op, Op) or all(isinstance(one, Constant) for one in call.args) or not _is_float(call):
         return False

@@ -224,13 +224,14 @@ class _Run:
         simulation = WeightSimulation(fixed.module, list(free.values()), self.settings.threads)
         search = _Search(self, Trial(simulation, samples, labels), parts)
         bits, compensated, confirmed, reasons = search.found()
+        loss = search.measured(bits, compensated)
+        bound = loss.bound(search.measure)
         settings = {
             "rounding": "compensated" if compensated else "nearest", "measure": search.measure,
             "samples": {name: len(getattr(parts, name)) for name in ("calibration", "search", "held_out")},
-            "held_out_served_the_search": not confirmed,
+            "held_out_served_the_search": not confirmed, "bound": bound if np.isfinite(bound) else None,
         }  # fmt: skip
-        losses = search.measured(bits, compensated).summary()
-        recipe = self._recipe(bits, compensated, self.blocked | reasons, settings, losses)
+        recipe = self._recipe(bits, compensated, self.blocked | reasons, settings, loss.summary())
         coded = self._coded(bits, compensated)
         found = search.trial.effects(coded, list(coded), parts.search)  # type: ignore[arg-type]
         effects = {name: WeightEffect(one.decibels, one.error) for name, one in found.items()}
@@ -298,7 +299,7 @@ class _Search:
             return dict.fromkeys(self.names, least_bits) | dict(steps[:count])
 
         def holds(numbers: Sequence[int], count: int) -> bool:
-            return self._loss(bits_after(count), compensated, numbers).by(self.measure) <= budget
+            return self._loss(bits_after(count), compensated, numbers).holds(self.measure, budget)
 
         numbers, least, confirmed = self.parts.search, 0, True
         while True:
@@ -310,7 +311,7 @@ class _Search:
                     f"max_loss {budget:g} ({self.measure}) is out of reach: it does not hold with the weights of a "
                     "single layer in 8 bits; allow more, or add samples"
                 )
-            if self.measured(bits_after(count), compensated).by(self.measure) <= budget:
+            if self.measured(bits_after(count), compensated).holds(self.measure, budget):
                 return bits_after(count), confirmed
             numbers, least, confirmed = (*self.parts.search, *self.parts.held_out), count + 1, False
 
