@@ -1,7 +1,10 @@
 """`tilewright quantize`: what it prints and writes, and its errors."""
 
+import dataclasses
+import functools
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -100,6 +103,19 @@ def test_weights_alone_need_no_data(files):
     assert [node.op_type for node in onnx.load(files / "w.onnx").graph.node].count("MatMulNBits") == 2
 
 
+@functools.cache
+def recipe_of(wide):
+    """The recipe of a model with another layer in it."""
+    return tw.quantize(perceptron(wide=wide), rows(8), threads=1, objective=None).recipe
+
+
+def write_recipes():
+    """A recipe of another model, and one of which a part is missing."""
+    recipe_of(12).save("other.json")
+    broken = {name: dataclasses.replace(one, codes=()) for name, one in recipe_of(16).choices.items()}
+    dataclasses.replace(recipe_of(16), choices=broken).save("short.json")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -115,6 +131,16 @@ def test_weights_alone_need_no_data(files):
         (["-o", "q.tw", "--data", "other.npz"], "has no array for the input x: float32[1, 8]; it has: y"),
         (["-o", "q.tw", "--data", "rows.npz", "--method", "guess"], "method is one of minmax"),
         (["-o", "q.tw", "--recipe", "none.json"], "cannot read the recipe"),
+        (["-o", "q.tw", "--data", "half.npz"], "--data half.npz cannot be read as .npz (File is not a zip file)"),
+        (["-o", "q.tw", "--data", "damaged.npz"], "--data damaged.npz cannot be read as .npz"),
+        (["-o", "q.tw", "--data", "text.npz"], "x is <U1, but the input is x: float32[1, 8]; convert it"),
+        (["-o", "q.tw", "--data", "complex.npz"], "x is complex128, but the input is x: float32[1, 8]; convert it"),
+        (["-o", "q.tw", "--data", "wide.npz"], "x holds numbers that float32 has not"),
+        (["-o", "q.tw", "--data", "nothing.npz"], "the data has no samples"),
+        (["-o", "q.tw", "--data", "folder"], "the folder has no .npz files"),
+        (["-o", "q.tw", "--data", "rows.npz", "--loss", "accuracy"], "needs the class of each sample; pass --labels"),
+        (["-o", "q.tw", "--recipe", "other.json"], "has 12 channels for the layer 'inner', the model 16"),
+        (["-o", "q.tw", "--recipe", "short.json"], "has codes of 0 operands for the layer 'inner', the model 1"),
     ],
 )
 def test_errors_are_one_message(files, monkeypatch, capsys, arguments, message):
@@ -122,11 +148,23 @@ def test_errors_are_one_message(files, monkeypatch, capsys, arguments, message):
     np.savez("nan.npz", x=np.full((4, 8), np.nan))
     np.savez("narrow.npz", x=np.zeros((4, 7)))
     np.savez("other.npz", y=np.zeros((4, 8)))
+    np.savez("text.npz", x=np.full((4, 8), "a"))
+    np.savez("complex.npz", x=np.ones((4, 8), complex))
+    np.savez("wide.npz", x=np.full((4, 8), 1e300))
+    np.savez("nothing.npz", x=np.zeros((0, 8)))
+    whole = Path("rows.npz").read_bytes()
+    Path("half.npz").write_bytes(whole[: len(whole) // 2])
+    Path("damaged.npz").write_bytes(whole[:300] + bytes(40) + whole[340:])
+    Path("folder").mkdir(exist_ok=True)
+    write_recipes()
+    before = sorted(Path().iterdir())
     status = guarded(lambda: cli.main(["quantize", "model.onnx", *arguments], standalone_mode=False))
     assert status == 2
     printed = capsys.readouterr().err
     assert message in printed
     assert printed.count("error:") == 1
+    assert "warning:" not in printed
+    assert sorted(Path().iterdir()) == before
 
 
 def test_a_share_is_a_number_or_a_percentage(files):

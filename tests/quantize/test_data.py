@@ -66,7 +66,7 @@ def test_bad_data_has_one_message(data, message):
 def test_bad_files_have_one_message(tmp_path):
     (tmp_path / "text.npz").write_text("no archive")
     np.save(tmp_path / "one.npy", np.zeros(3))
-    for name, message in (("text.npz", "is no .npz file"), ("one.npy", "is one array"), ("", "no .npz files")):
+    for name, message in (("text.npz", "cannot be read as .npz"), ("one.npy", "is one array"), ("", "no .npz files")):
         folder = tmp_path / "empty" if not name else tmp_path
         folder.mkdir(exist_ok=True)
         with pytest.raises(InputError, match=message):

@@ -6,6 +6,8 @@ data/images.npz with x: float32[500, 3, 32, 32], for an input x: float32[1, 3, 3
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,8 @@ DataSource: TypeAlias = str | os.PathLike[str] | Mapping[str, Any] | Iterable[Ma
 #: The shares of the samples that ranges are found on, that layers are chosen on; the others are held out.
 _CALIBRATION, _SEARCH = 0.5, 0.25
 _SEED = 0
+#: The errors of numpy.load for files that are damaged, or others.
+_UNREADABLE = (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -110,8 +114,11 @@ def _loaded(path: Path) -> dict[str, Array]:
             raise InputError(f"--data {path} is one array; write it with numpy.savez(FILE, input=array)")
         with archive:
             return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(f"--data {path} is no .npz file: {error}") from None
+    except _UNREADABLE as error:
+        reason = "it is none, or damaged" if isinstance(error, ValueError | EOFError) else str(error)
+        raise InputError(
+            f"--data {path} cannot be read as .npz ({reason}); write it with numpy.savez(FILE, input=array)"
+        ) from None
 
 
 def _unstacked(arrays: Mapping[str, Any], inputs: Sequence[Input], where: str) -> list[Sample]:
@@ -154,11 +161,20 @@ def _sample(arrays: Mapping[str, Any], inputs: Sequence[Input], where: str) -> S
         )
         if not fits:
             raise InputError(f"{where}: a sample of {one.name} has shape {list(array.shape)}; the input is {one}")
-        if array.dtype.kind in "fc" and not np.isfinite(array).all():
-            raise InputError(f"{where}: {one.name} holds NaN or infinity; leave out the samples that do")
-        if one.dtype.is_int and array.dtype.kind == "f":
-            raise InputError(f"{where}: {one.name} is {array.dtype}, but the input is {one}; convert it")
-        made[one.name] = np.ascontiguousarray(array, dtype=one.dtype.numpy)
+        made[one.name] = _converted(array, one, where)
+    return made
+
+
+def _converted(array: Array, one: Input, where: str) -> Array:
+    """The array in the dtype of its input. Raises `InputError` where values are none of it."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise InputError(f"{where}: {one.name} holds NaN or infinity; leave out the samples that do")
+    if array.dtype.kind not in "biuf" or (one.dtype.is_int and array.dtype.kind == "f"):
+        raise InputError(f"{where}: {one.name} is {array.dtype}, but the input is {one}; convert it")
+    with np.errstate(over="ignore"):
+        made = np.ascontiguousarray(array, dtype=one.dtype.numpy)
+    if not (np.array_equal(made, array) if one.dtype.is_int else np.isfinite(made).all()):
+        raise InputError(f"{where}: {one.name} holds numbers that {one.dtype} has not; the input is {one}")
     return made
 
 
@@ -180,7 +196,7 @@ def read_labels(labels: Any, count: int) -> Array | None:
     if isinstance(labels, str | os.PathLike):
         try:
             labels = np.load(labels, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+        except _UNREADABLE as error:
             raise InputError(f"--labels {labels} is no .npy file of numbers: {error}") from None
     found = np.asarray(labels)
     if found.ndim != 1 or found.dtype.kind not in "iu" or len(found) != count:

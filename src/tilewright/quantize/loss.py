@@ -27,6 +27,13 @@ def default_measure(outputs: Sequence[tuple[int | None, ...]], labels: Array | N
     return "argmax" if one_row else "relative"
 
 
+def measure_of(wanted: str | None, outputs: Sequence[tuple[int | None, ...]], labels: Array | None) -> str:
+    """The measure that was asked for, or the default. Raises `InputError` for accuracy without labels."""
+    if wanted == "accuracy" and labels is None:
+        raise InputError("the loss 'accuracy' needs the class of each sample; pass --labels FILE.npy")
+    return wanted or default_measure(outputs, labels)
+
+
 class Loss:
     """Losses gathered sample by sample."""
 

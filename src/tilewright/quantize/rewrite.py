@@ -108,6 +108,7 @@ def _whole_bias(call: Call, layer: Layer, choice: Choice) -> Call:
 def check_recipe(layers: Sequence[Layer], recipe: Recipe) -> None:
     """Raise `InputError` where layers of `recipe` in integers are not among `layers`, or have other channels."""
     channels = {layer.name: layer.channels for layer in layers}
+    operands = {layer.name: len(layer.operands) for layer in layers}
     sizes = {layer.name: layer.weight.size for layer in layers if layer.channels}
     for name in recipe.quantized:
         if name not in channels:
@@ -118,6 +119,11 @@ def check_recipe(layers: Sequence[Layer], recipe: Recipe) -> None:
             raise InputError(
                 f"the recipe has {len(recipe.choices[name].weight_scales)} channels for the layer {name!r}, the model "
                 f"{channels[name]}; it is another model's recipe"
+            )
+        if operands[name] != len(recipe.choices[name].codes):
+            raise InputError(
+                f"the recipe has codes of {len(recipe.choices[name].codes)} operands for the layer {name!r}, the model "
+                f"{operands[name]}; it is another model's recipe"
             )
         codes = recipe.choices[name].weight_codes
         if codes and len(base64.b64decode(codes)) != sizes.get(name):

@@ -15,7 +15,7 @@ from tilewright.quantize.data import Sample, Split, split
 from tilewright.quantize.groups import biases
 from tilewright.quantize.improve import Improvements
 from tilewright.quantize.layers import Layer, layers
-from tilewright.quantize.loss import MEASURES, default_measure
+from tilewright.quantize.loss import MEASURES, measure_of
 from tilewright.quantize.ranges import CODES, METHODS, Codes, scales_for_bias, weight_scales
 from tilewright.quantize.recipe import Choice, Recipe, as_float32
 from tilewright.quantize.search import Effect, Trial
@@ -100,7 +100,7 @@ class Run:
             )
         self.trial = Trial(Simulation(source.module, self.free, settings.threads), samples, labels)
         shapes = [value.shape for value in self.trial.exact(self.parts.search[0])]
-        self.measure = settings.measure or default_measure(shapes, labels)
+        self.measure = measure_of(settings.measure, shapes, labels)
 
     def outcome(self) -> Outcome:
         """The recipe with its losses, and what led to it."""

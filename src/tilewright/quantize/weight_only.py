@@ -21,7 +21,7 @@ from tilewright.compile import compile
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.quantize.data import DataSource, Sample, inputs_of, read_labels, read_samples, split
 from tilewright.quantize.layers import Layer
-from tilewright.quantize.loss import MEASURES, Loss, default_measure, signal_to_noise
+from tilewright.quantize.loss import MEASURES, Loss, measure_of, signal_to_noise
 from tilewright.quantize.search import Trial, fewest_in_float
 from tilewright.quantize.settings import require_known, require_share
 from tilewright.quantize.weight_codes import BITS, BLOCKS, CodedWeights, block_for, coded_weights, noise
@@ -272,7 +272,7 @@ class _Search:
         self.run, self.trial, self.parts = run, trial, parts
         self.names = list(run.free)
         shapes = [value.shape for value in trial.exact(parts.search[0])]
-        self.measure = run.settings.measure or default_measure(shapes, trial.labels)
+        self.measure = measure_of(run.settings.measure, shapes, trial.labels)
 
     def found(self) -> tuple[dict[str, int], bool, bool, dict[str, str]]:
         """Bits by layer (0: floats), the rounding (True: compensated), False if held-out samples served, reasons."""
