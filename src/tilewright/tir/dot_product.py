@@ -78,6 +78,36 @@ def _short(pairs: Expr, like: Expr, upper: bool) -> Expr:
     return op.call_intrin(like.dtype, "shift_right", word, half)
 
 
+def pair_word(low: Expr, high: Expr, dtype: str) -> Expr:
+    """Two float32, rounded to a type of 16 bits, side by side as int32.
+
+    Of bfloat16 it is a call that the code generator spells by the target's instruction, to which denormal numbers count
+    as 0; `expand_bfloat16_pair` is the same in plain arithmetic, which keeps them.
+    """
+    if dtype == "bfloat16":
+        return Call(DType("int32").with_lanes(low.dtype.lanes), "bfloat16_pair", (low, high))
+    return _joined(low, high, dtype)
+
+
+def expand_bfloat16_pair(call: Call) -> Expr:
+    """The value of a `bfloat16_pair` by conversions."""
+    low, high = call.args
+    return _joined(low, high, "bfloat16")
+
+
+def _joined(low: Expr, high: Expr, dtype: str) -> Expr:
+    bits = (op.reinterpret("uint16", op.cast(dtype, half)) for half in (low, high))
+    first, second = (op.cast("int32", half) for half in bits)
+    raised = op.call_intrin(second.dtype, "shift_left", second, op.const(16, second.dtype))
+    return op.call_intrin(first.dtype, "bitwise_or", first, raised)
+
+
+def half_of(word: Expr, number: Expr | int, dtype: str) -> Expr:
+    """The first or the second number, of a type of 16 bits, of a word that `pair_word` makes."""
+    bits = op.call_intrin("int32", "shift_right", word, op.const(16) * number)
+    return op.reinterpret(dtype, bits.astype("uint16"))
+
+
 def expand_dot4(call: Call) -> Expr:
     """The value of a `dot4` by shifts and multiplications of 32-bit lanes."""
     acc, a, b = call.args

@@ -109,6 +109,13 @@ def _dot_of_pairs(call: Call) -> str | None:
     return f"adds products of bfloat16 to float32, or of int16 to int32; {found}"
 
 
+def _pair_of_floats(call: Call) -> str | None:
+    fits = call.dtype.element == "int32" and all(
+        x.dtype is DType("float32").with_lanes(call.dtype.lanes) for x in call.args
+    )
+    return None if fits else f"makes int32 of two float32; {call.dtype} of {[x.dtype for x in call.args]}"
+
+
 def _of_table(call: Call) -> str | None:
     table, index = call.args
     fits = call.dtype is index.dtype and index.dtype.element == "uint8" and table.dtype == "uint8x16"
@@ -146,7 +153,9 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("tanh sigmoid silu mish gelu gelu_tanh erf erfc lgamma tgamma", 1, _like_floats, "activations, gamma"),
     **_group("sin cos tan asin acos atan sinh cosh asinh acosh atanh", 1, _like_floats, "trigonometry, radians"),
     **_group("floor ceil trunc round fabs abs", 1, _like_floats, "rounding (`round`: ties to even) and magnitude"),
-    **_group("exp2_approx", 1, _like_floats, "2 to the x, as near as the device's own instruction; tiny results are 0"),
+    **_group(
+        "exp2_approx", 1, _like_floats, "2 to the x <= 127, within 4e-7 or as the device has it; tiny results are 0"
+    ),
     **_group("fmax", 2, _like_floats, "the larger of two floats; where one is NaN the other"),
     **_group("pow fmod atan2 hypot copysign", 2, _like_floats, "functions of two floats"),
     **_group("fma", 3, _like_floats, "a * b + c, rounded once where the target can"),
@@ -164,6 +173,7 @@ INTRINSICS: dict[str, Intrinsic] = {
     **_group("look_up", 17, _looked_up, "numbers of a table by the lowest four bits of each lane (tir/look_up.py)"),
     **_group("dp4a", 3, _dot_of_words, "a sum and the dot product of the four bytes of two words (tir/dot_product.py)"),
     **_group("dot2", 3, _dot_of_pairs, "sums and dot products of two bfloat16 or int16 a lane (tir/dot_product.py)"),
+    **_group("bfloat16_pair", 2, _pair_of_floats, "two float32, rounded, as halves of words (tir/dot_product.py)"),
     **_group("table_lookup", 2, _of_table, "for each lane the byte of a table that it names (tir/table_lookup.py)"),
     **_group("mask_bits", 1, _mask, "a word with a bit for each lane of bools (tir/table_lookup.py)"),
     **_group("worker_id num_workers", 0, _int32, "this worker's number, and how many there are"),

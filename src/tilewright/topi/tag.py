@@ -63,6 +63,8 @@ SORT = "sort,extern"
 RUNNING = "running,extern"
 ATTENTION = "attention"
 ATTENTION_SCORES = "attention_scores"
+#: The same of operands that are rounded to 16 bits.
+NARROW_ATTENTION = "narrow_attention"
 RECURRENT = "recurrent"
 RECURRENT_CELL = "recurrent_cell"
 RECURRENT_PRODUCT = "recurrent_product"

@@ -164,6 +164,25 @@ def test_views_that_take_turns_at_one_position(loop):
     np.testing.assert_array_equal(b[:2], [1, 2])
 
 
+def test_addresses_in_a_view_follow_it():
+    """A second view of the same name lies elsewhere: so does what an address within it points to."""
+    space, y = Buffer("space", (64,), "float32"), Buffer("y", (8,))
+    outer, inner = Buffer("outer", (4,)), Buffer("inner", (4,))
+    zero = (op.const(0),)
+
+    def address(buffer, at):
+        return Call("handle", "address_of", (BufferLoad(buffer, (op.const(at),)),))
+
+    def use(at, value, out):
+        written = BufferStore(inner, op.const(value), zero)
+        read = BufferStore(y, BufferLoad(outer, zero), (op.const(out),))
+        return DeclBuffer(outer, address(space, at), seq(DeclBuffer(inner, address(outer, 0), written), read))
+
+    b = np.zeros(8, "f4")
+    run(seq(use(0, 1.0, 0), use(16, 2.0, 1)), (space, np.zeros(64, "f4")), (y, b))
+    np.testing.assert_array_equal(b[:2], [1, 2])
+
+
 def test_loads_leave_loops_that_do_not_write_them(loop):
     x, y = Buffer("x", (16,)), Buffer("y", (16,))
     i = Var("i")

@@ -95,6 +95,15 @@ def test_special_values_and_signs_of_zero_are_exact(evaluate, lower):
     np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(expected[number]))
 
 
+def test_short_powers_of_two(evaluate):
+    x = np.linspace(-126, 127, 300_001, dtype=np.float32)
+    exact = np.exp2(x.astype(np.float64))
+    assert np.abs(evaluate(tmath.lower_exp2_approx(X), {X: x}) / exact - 1).max() < 4e-7
+    special = np.array([-INF, -126.5, -1e30, 0.0, -1.0, 10.0, NAN], np.float32)
+    expected = np.array([0.0, 0.0, 0.0, 1.0, 0.5, 1024.0, NAN], np.float32)
+    np.testing.assert_array_equal(evaluate(tmath.lower_exp2_approx(X), {X: special}), expected)
+
+
 @pytest.mark.parametrize("lower", [tmath.lower_tanh, tmath.lower_sigmoid, tmath.lower_erf])
 def test_saturating_functions_stay_in_range(evaluate, lower):
     got = evaluate(lower(X), {X: np.linspace(-20, 20, 1_000_001, dtype=np.float32)})

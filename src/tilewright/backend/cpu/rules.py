@@ -12,6 +12,7 @@ from tilewright.backend.cpu.schedule.channel_padding import padded_channels
 from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
+from tilewright.backend.cpu.schedule.narrow_attention import gains_by_narrow_attention
 from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, half_shape, pair_shape
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
@@ -133,6 +134,13 @@ class CpuRules(Backend):
         machine = self.target.machine
         copy = 4 * (1 + machine.write_factor) / machine.read_l2.one
         return rows >= round(copy * machine.fma_per_cycle * machine.lanes())
+
+    def narrows_attention(self, heads: int, rows: int, columns: int, depth: int, width: int, operands: str) -> bool:
+        """By cost, on processors with products of the type."""
+        if not self.has_target or self.target.kind != "llvm":
+            return False
+        able = self.multiplies_pairs() if operands == "bfloat16" else bool(self.target.half_feature_string)
+        return able and gains_by_narrow_attention(heads, rows, columns, depth, width, operands, self.target)
 
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """The narrowest with enough vectors for a step."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tilewright.codegen.llvm.arithmetic import FLOAT32, convert, gather_lanes
 from tilewright.codegen.llvm.builder import LIBM, Block, FunctionBuilder, Value, symbol_of
-from tilewright.codegen.llvm.dot_product import dot2, dot4
+from tilewright.codegen.llvm.dot_product import bfloat16_pair, dot2, dot4
 from tilewright.codegen.llvm.look_up import look_up
 from tilewright.codegen.llvm.matrix_tiles import tile_load, tile_product, tile_store, tile_zero
 from tilewright.codegen.llvm.memory import address, flat_index, wide
@@ -359,6 +359,7 @@ _CALLS: dict[str, Callable[[FunctionBuilder, Call], Value]] = {
     "if_then_else": _if_then_else,
     **dict.fromkeys(_COMBINE, _vector_reduce),
     "any_lane": _any_lane,
+    "bfloat16_pair": bfloat16_pair,
     "dot2": dot2,
     "dot4": dot4,
     "dot4_in_pairs": dot4,

@@ -12,6 +12,8 @@ anything else                            32-bit multiplications
 `dot2`, of two bfloat16 and sums in float32, is vdpbf16ps with AVX512-BF16, else multiply-adds in float32; of two int16
 and sums in int32 it is pmaddwd and an addition.
 
+`bfloat16_pair` is vcvtne2ps2bf16 with AVX512-BF16, else two conversions.
+
 A product of 16-bit numbers in 32 bits is pmaddwd too, with zeros for their neighbours, as pmulld takes two steps of one
 port. LLVM makes one vpdpwssd of it and an addition where the processor has VNNI.
 
@@ -25,7 +27,7 @@ from tilewright.codegen.llvm.builder import FunctionBuilder, Value
 from tilewright.codegen.llvm.types import register_type, splat
 from tilewright.support.dtype import DType
 from tilewright.target import Target
-from tilewright.tir.dot_product import expand_dot2, expand_dot4
+from tilewright.tir.dot_product import expand_bfloat16_pair, expand_dot2, expand_dot4
 from tilewright.tir.expr import Call, Cast, Expr, Mul
 
 #: pmaddwd by the number of 32-bit lanes it yields: LLVM's name and the feature it takes.
@@ -88,6 +90,20 @@ def dot2(b: FunctionBuilder, call: Call) -> Value:
     x, y = operands
     callee = b.module.declare(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", kind, f"{kind}, {pairs}, {pairs}")
     return b.define(f"call {kind} {callee}({kind} {acc.text}, {pairs} {x.text}, {pairs} {y.text})", acc, x, y)
+
+
+def bfloat16_pair(b: FunctionBuilder, call: Call) -> Value:
+    """The value of a `bfloat16_pair`: vcvtne2ps2bf16, whose results are two vectors one behind the other."""
+    lanes, kind = call.dtype.lanes, register_type(call.dtype)
+    if not has_vdpbf16ps(b.target, lanes):
+        return b.value(expand_bfloat16_pair(call))
+    low, high = map(b.value, call.args)
+    floats, pairs = f"<{lanes} x float>", f"<{2 * lanes} x bfloat>"
+    callee = b.module.declare(f"llvm.x86.avx512bf16.cvtne2ps2bf16.{32 * lanes}", pairs, f"{floats}, {floats}")
+    halves = b.define(f"call {pairs} {callee}({floats} {high.text}, {floats} {low.text})", low, high)
+    order = ", ".join(f"i32 {lane + half * lanes}" for lane in range(lanes) for half in range(2))
+    mixed = b.define(f"shufflevector {pairs} {halves.text}, {pairs} poison, <{2 * lanes} x i32> <{order}>", halves)
+    return b.define(f"bitcast {pairs} {mixed.text} to {kind}", mixed)
 
 
 def product_of_shorts(b: FunctionBuilder, expr: Mul) -> Value | None:

@@ -118,7 +118,11 @@ def _declare(b: FunctionBuilder, stmt: s.DeclBuffer) -> None:
     pointer = b.value(stmt.address)
     known = b.buffers.get(stmt.buffer)
     if known is not None and known.text != pointer.text:
-        b.memo = {key: value for key, value in b.memo.items() if isinstance(key, Expr) and not value.reads}
+        b.memo = {  # without values read from memory, and addresses
+            key: value
+            for key, value in b.memo.items()
+            if isinstance(key, Expr) and not value.reads and key.dtype != "handle"
+        }
     b.buffers[stmt.buffer] = Value(pointer.text, pointer.depth)
     statement(b, stmt.body)
 

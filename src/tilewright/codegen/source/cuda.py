@@ -129,7 +129,7 @@ _PLAIN = Language(
         ]
     ),
     head=_head,
-    native=NATIVE | {"tanh", "erf", "erfc", "pow"},
+    native=NATIVE | {"exp2_approx", "tanh", "erf", "erfc", "pow"},
     widest_access=16,
     functions=called_functions,
     reserved=(*C_KEYWORDS, "threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"),

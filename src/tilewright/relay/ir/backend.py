@@ -116,6 +116,10 @@ class GraphBackend(Protocol):
         """True if an attention of so many rows of queries, each [depth], and values of [width] is one kernel."""
         ...
 
+    def narrows_attention(self, heads: int, rows: int, columns: int, depth: int, width: int, operands: str) -> bool:
+        """True if such an attention is faster with operands of a type of 16 bits than in float32, rounding included."""
+        ...
+
     def unit_block(self, hidden: int, gates: int, dots: bool) -> int:
         """Units of a block of packed weights of a recurrent layer of `hidden` units and `gates` gates."""
         ...

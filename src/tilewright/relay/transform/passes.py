@@ -60,6 +60,7 @@ from tilewright.relay.transform.quantize.dot_products import dot_products
 from tilewright.relay.transform.quantize.fake_quantization_to_integer import fake_quantization_to_integer
 from tilewright.relay.transform.quantize.float16_products import float16_products
 from tilewright.relay.transform.quantize.lookup_tables import lookup_tables
+from tilewright.relay.transform.quantize.narrow_attention import narrow_attention
 from tilewright.relay.transform.quantize.quantized_floats import quantized_floats
 from tilewright.relay.transform.quantize.recast import recast
 from tilewright.relay.transform.quantize.to_mixed_precision import to_mixed_precision
@@ -120,6 +121,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("float16_products", 3, "", float16_products),
     GraphPass("lookup_tables", 3, "", lookup_tables),
     GraphPass("fuse_attention", 3, "", fuse_attention),
+    GraphPass("narrow_attention", 3, "", narrow_attention),
     GraphPass("pad_channels", 3, "", pad_channels),
     GraphPass("widen_groups", 3, "", widen_groups),
     GraphPass("alter_layout", 3, "AlterOpLayout", alter_layout),
@@ -139,8 +141,8 @@ PIPELINE: tuple[GraphPass, ...] = (
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
     "bitserial_products", "dot_products", "bfloat16_products", "float16_products", "lookup_tables", "quantized_floats",
-    "fuse_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products", "row_products", "pack_dense",
-    "pack_blockwise", "pack_recurrent",
+    "fuse_attention", "narrow_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products",
+    "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ library; `tir/transform/lower_intrinsics.py` applies them. Bounds are checked by
 """
 
 from tilewright.tir.math.erf import lower_erf, lower_erfc, lower_gelu, lower_gelu_tanh
-from tilewright.tir.math.exp import lower_exp, lower_expm1
+from tilewright.tir.math.exp import lower_exp, lower_exp2_approx, lower_expm1
 from tilewright.tir.math.hyperbolic import (
     lower_acosh,
     lower_asinh,
@@ -34,6 +34,7 @@ __all__ = [
     "lower_erf",
     "lower_erfc",
     "lower_exp",
+    "lower_exp2_approx",
     "lower_expm1",
     "lower_gelu",
     "lower_gelu_tanh",

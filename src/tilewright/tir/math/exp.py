@@ -13,6 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.polynomial import Chebyshev, Polynomial
+
 from tilewright.tir.expr import Expr
 from tilewright.tir.math.common import (
     bits_of,
@@ -41,6 +44,25 @@ EXPM1_COEFFICIENTS = (
 COEFFICIENTS = (
     0.4999999403953552, 0.1666652113199234, 0.04166827350854874, 0.00836868491023779, 0.001382010872475803,
 )  # fmt: skip
+
+
+def _slope(f: np.ndarray) -> np.ndarray:
+    """(2**f - 1) / f."""
+    return np.divide(np.exp2(f) - 1, f, out=np.full_like(f, np.log(2)), where=f != 0)
+
+
+#: 2**f of |f| <= 1/2, which is 1 of 0: 1 + f * s(f) with the polynomial s through the values at Chebyshev points.
+EXP2_COEFFICIENTS = (
+    1.0, *map(float, Chebyshev.interpolate(_slope, 4, domain=[-0.5, 0.5]).convert(kind=Polynomial).coef)
+)  # fmt: skip
+
+
+def lower_exp2_approx(x: Expr) -> Expr:
+    """2**x of float32 lanes up to 127 within 4e-7 of itself: 12 operations. What is no normal number is 0."""
+    shifted = x + like(x, ROUNDER)
+    p = horner(x - (shifted - like(x, ROUNDER)), EXP2_COEFFICIENTS)
+    power = from_bits(bits_of(p) + shift_left(bits_of(shifted), 23))
+    return select(x < like(x, -126.0), 0.0, power)
 
 
 def lower_exp(x: Expr) -> Expr:

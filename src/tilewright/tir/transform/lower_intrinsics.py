@@ -14,8 +14,9 @@ from tilewright.tir.transform.folding import FoldingRewriter
 _POLYNOMIALS: dict[str, Callable[..., Expr]] = {
     name: getattr(tir_math, f"lower_{name}")
     for name in (
-        "exp", "expm1", "log", "log1p", "log2", "log10", "pow", "erf", "erfc", "tanh", "sigmoid", "silu", "mish",
-        "gelu", "gelu_tanh", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh",
+        "exp", "exp2_approx", "expm1", "log", "log1p", "log2", "log10", "pow", "erf", "erfc", "tanh", "sigmoid", "silu",
+        "mish", "gelu", "gelu_tanh", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh",
+        "atanh",
     )
 }  # fmt: skip
 _NATIVE = frozenset(

@@ -16,6 +16,7 @@ from tilewright.topi.nn.conv2d_winograd import (
 from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
 from tilewright.topi.nn.dense_blockwise import dense_blockwise, dense_blockwise_pack, dense_of_table_pack
 from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, dense_dot
+from tilewright.topi.nn.narrow_attention import narrow_attention
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
 from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
@@ -61,6 +62,7 @@ __all__ = [
     "matmul",
     "max_pool2d_grad",
     "mirror_pad",
+    "narrow_attention",
     "pad",
     "pool2d",
     "prelu",

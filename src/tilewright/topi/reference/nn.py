@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.support.dtype import DType
+
 #: Terms from which on a product's sums run in float64: which way BLAS adds them up is its own affair.
 _LONG = 4096
 
@@ -133,4 +135,30 @@ def attention(
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
     result = np.einsum("bhmn,bhne->bhme", softmax(scores), v).astype(query.dtype)
+    return result if out_layout == "BHSD" else result.transpose(0, 2, 1, 3)
+
+
+def narrow_attention(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    mask: np.ndarray | None,
+    scale: float,
+    causal: bool,
+    out_layout: str,
+    operands: str,
+) -> np.ndarray:
+    """`attention` whose products read numbers rounded to `operands`; the weights of a row are, too."""
+    dtype, group = DType(operands).numpy, query.shape[1] // key.shape[1]
+    scaled = query.astype(np.float32) * np.float32(scale * np.log2(np.e))
+    q, k, v = (x.astype(np.float32).astype(dtype).astype(np.float64) for x in (scaled, key, value))
+    k, v = (np.repeat(x, group, axis=1) for x in (k, v))
+    scores = np.einsum("bhmd,bhnd->bhmn", q, k)
+    if mask is not None:
+        scores = scores + mask.astype(np.float64) * np.log2(np.e)
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    weights = np.exp2(scores - scores.max(axis=-1, keepdims=True)).astype(dtype).astype(np.float64)
+    result = np.einsum("bhmn,bhne->bhme", weights, v) / weights.sum(axis=-1, keepdims=True)
+    result = result.astype(query.dtype)
     return result if out_layout == "BHSD" else result.transpose(0, 2, 1, 3)

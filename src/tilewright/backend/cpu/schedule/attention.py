@@ -27,7 +27,7 @@ from tilewright.topi.schedule.template import Template
 
 
 @dataclass(frozen=True)
-class _Stages:
+class AttentionStages:
     """The stages of the computation; see `topi.nn.attention`."""
 
     query: te.Tensor
@@ -39,13 +39,13 @@ class _Stages:
     exponentials: te.Tensor
 
     @staticmethod
-    def of(product: te.Tensor, out: te.Tensor) -> _Stages:
+    def of(product: te.Tensor, out: te.Tensor) -> AttentionStages:
         exponentials, value = product.op.input_tensors
         total = next(t for t in out.op.input_tensors if t.op is not product.op)
         masked, top = exponentials.op.input_tensors
         scores = masked.op.input_tensors[0]
         query, key = scores.op.input_tensors
-        return _Stages(query, key, value, scores, masked, (top, total), exponentials)
+        return AttentionStages(query, key, value, scores, masked, (top, total), exponentials)
 
     def ops(self) -> set[te.Operation]:
         """Their operations; what else the computation holds only moves elements to them."""
@@ -55,12 +55,12 @@ class _Stages:
 
 def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `product` (tag attention: [B, H, M, E]) and what divides it by the row sums, `out`."""
-    stages = _Stages.of(product, out)
+    stages = AttentionStages.of(product, out)
     for tensor in computes([out]):
         if tensor.op not in stages.ops() and tensor.op not in (product.op, out.op):
             s[tensor].compute_inline()
     panel, by_head = config["panel"], config["by_head"]
-    b, h, row, column = _axes(s, product, out)
+    b, h, row, column = ordered_axes(s, product, out)
     blocks, position = s[out].split(row, factor=config["block_rows"])
     panels, lane = s[out].split(column, factor=panel)
     s[out].reorder(b, h, blocks, panels, position, lane)
@@ -73,7 +73,7 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
     s[product].compute_at(s[out], panels)
     _accumulate(s, product, panel, target)
     for operand in (stages.key, stages.value):
-        vectors = _copy(s, operand, target)
+        vectors = copy_vectors(s, operand, target)
         if operand is stages.key:
             s[operand].reorder(vectors, s[operand].op.axis[2])
         if by_head:
@@ -82,11 +82,11 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
             parallel_outer(s, operand, list(s[operand].op.axis[:2]), target)
     for tensor in (stages.query, stages.masked, stages.exponentials, *stages.summaries):
         s[tensor].compute_at(s[out], blocks)
-    _copy(s, stages.query, target)
+    copy_vectors(s, stages.query, target)
     _schedule_scores(s, stages, config["score_panel"], target)
 
 
-def _axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.IterVar]:
+def ordered_axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.IterVar]:
     """The axes of `out` in the order batch, head, row, column."""
     layout = product.op.attrs["out_layout"]
     return [s[out].op.axis[layout.index(letter)] for letter in "BHSD"]
@@ -101,14 +101,14 @@ def _accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Targ
     s[accumulator].unroll(row)
 
 
-def _copy(s: te.Schedule, tensor: te.Tensor, target: Target) -> te.IterVar:
+def copy_vectors(s: te.Schedule, tensor: te.Tensor, target: Target) -> te.IterVar:
     """Vectors along the last axis of a copy; returns the axis that counts them."""
     vectors, last = s[tensor].split(s[tensor].op.axis[-1], factor=lanes_of(tensor, target))
     s[tensor].vectorize(last)
     return vectors
 
 
-def _schedule_scores(s: te.Schedule, stages: _Stages, panel: int, target: Target) -> None:
+def _schedule_scores(s: te.Schedule, stages: AttentionStages, panel: int, target: Target) -> None:
     """The scores of a block of rows, panel by panel, then the softmax of its rows."""
     masked = stages.masked
     b, h, row, column = s[masked].op.axis
@@ -119,7 +119,7 @@ def _schedule_scores(s: te.Schedule, stages: _Stages, panel: int, target: Target
     s[stages.scores].set_scope("local")
     s[stages.scores].compute_at(s[masked], panels)
     _accumulate(s, stages.scores, panel, target)
-    _copy(s, stages.exponentials, target)
+    copy_vectors(s, stages.exponentials, target)
     for summary in stages.summaries:
         reduce_along(s, summary, target)
 

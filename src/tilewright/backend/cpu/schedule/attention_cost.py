@@ -93,12 +93,12 @@ def attention_cost(workload: AttentionWorkload, config: Mapping[str, int], targe
         cost = blocking_cost(product, Blocking(panel, rows, 1, 0), target, 1)
         products.append(replace(cost, fixed=cost.fixed - machine.kernel_start).times(heads))
     scores, result = products
-    copies = _copies(workload, heads if config["by_head"] else -(-workload.heads // workers), heads * part, target)
+    copies = copies_cost(workload, heads if config["by_head"] else -(-workload.heads // workers), heads * part, target)
     start = Cost(fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0) * (2 - config["by_head"]))
-    return start.then(copies).then(scores).then(_softmax(heads * part, workload.columns, target)).then(result)
+    return start.then(copies).then(scores).then(softmax_cost(heads * part, workload.columns, target)).then(result)
 
 
-def _softmax(rows: int, columns: int, target: Target) -> Cost:
+def softmax_cost(rows: int, columns: int, target: Target) -> Cost:
     """Scaling, maximum, exponentials and sum of `rows` rows that lie in the first-level cache."""
     machine = target.machine
     vectors = rows * -(-columns // machine.lanes())
@@ -108,7 +108,7 @@ def _softmax(rows: int, columns: int, target: Target) -> Cost:
     )
 
 
-def _copies(workload: AttentionWorkload, heads: int, rows: int, target: Target) -> Cost:
+def copies_cost(workload: AttentionWorkload, heads: int, rows: int, target: Target) -> Cost:
     """Keys and values of `heads` heads, the former as columns, and `rows` rows of queries."""
     machine = target.machine
     kept = heads * workload.columns * (workload.depth + workload.width)

@@ -35,7 +35,7 @@ def half_statements(
 ) -> tir.Stmt:
     """`sums` [rows, columns] of data [rows, depth] by weights [depth / 2, columns, 2], in tiles of `high` rows.
 
-    `size` are the pairs of the depth and the float16 of a vector.
+    `size` are the pairs of the depth and the float16 of a vector. Data and weights may be words of int32 for pairs.
     """
     depth, lanes = size
     tile = _Tile(data, weight, sums, high, lanes)
@@ -79,11 +79,18 @@ class _Tile:
 
     def _multiply(self, first: tir.Expr, pair: tir.Expr, at: int) -> tir.Stmt:
         kind, (row, column) = f"float16x{self.lanes}", divmod(at, self.width)
-        group = tir.Ramp(pair * _PAIR, op.const(1), _PAIR)
-        both = tir.BufferLoad(self.data, (first + row, group))
-        spread = tir.Shuffle((both,), [*range(_PAIR)] * (self.lanes // _PAIR))
-        lane = tir.Ramp(op.const(0), op.const(1), self.lanes)
-        weights = tir.BufferLoad(self.weight, (pair, op.const(column // _PAIR), lane))
+        if self.data.dtype == "int32":
+            words = tir.Ramp(op.const(column // _PAIR), op.const(1), self.lanes // _PAIR)
+            word = tir.Broadcast(tir.BufferLoad(self.data, (first + row, pair)), self.lanes // _PAIR)
+            spread, weights = (
+                op.call_intrin(kind, "reinterpret", x) for x in (word, tir.BufferLoad(self.weight, (pair, words)))
+            )
+        else:
+            group = tir.Ramp(pair * _PAIR, op.const(1), _PAIR)
+            both = tir.BufferLoad(self.data, (first + row, group))
+            spread = tir.Shuffle((both,), [*range(_PAIR)] * (self.lanes // _PAIR))
+            lane = tir.Ramp(op.const(0), op.const(1), self.lanes)
+            weights = tir.BufferLoad(self.weight, (pair, op.const(column // _PAIR), lane))
         total = op.call_intrin(kind, "half_fma", spread, weights, tir.BufferLoad(self.partial, self._at(at)))
         return tir.BufferStore(self.partial, total, self._at(at))
 

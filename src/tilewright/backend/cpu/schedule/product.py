@@ -36,7 +36,7 @@ _CLEARED = 0.5
 WORTH_ROUNDING = 0.9
 
 #: Time of sums of float16, which are added up in float32 after 32 products each, beside that of their multiply-adds.
-_WITH_ADDING_UP = 1.25
+WITH_ADDING_UP = 1.25
 
 #: Of symbolic rows, as many count like a run of a single row: that takes this long where it reads weights from memory.
 _ROWS_OF_ONE = 32
@@ -244,7 +244,7 @@ def _matrix_steps(workload: ProductWorkload, rows: int, panel: int, target: Targ
         high, tops = tile_starts(rows, most)
         steps = workload.depth / 2 * len(tops)
         cycles = tile.step_cycles(high, panel // target.machine.lanes(), target)
-        return steps * cycles * _WITH_ADDING_UP, 0.0
+        return steps * cycles * WITH_ADDING_UP, 0.0
     high, starts = tile_starts(rows)
     depth = workload.depth * workload.itemsize
     step = step_bytes(depth)

@@ -15,6 +15,7 @@ from tilewright.backend.cpu.schedule.depthwise_conv2d import DEPTHWISE_CONV2D
 from tilewright.backend.cpu.schedule.depthwise_conv2d_nchw import DEPTHWISE_CONV2D_NCHW
 from tilewright.backend.cpu.schedule.fused_depthwise import DEPTHWISE_PAIR
 from tilewright.backend.cpu.schedule.grouped_conv2d import GROUPED_CONV2D
+from tilewright.backend.cpu.schedule.narrow_attention import NARROW_ATTENTION
 from tilewright.backend.cpu.schedule.pool import schedule_pool
 from tilewright.backend.cpu.schedule.product_spaces import BATCH_MATMUL, CONV2D_DOT, DENSE, DENSE_DOT
 from tilewright.backend.cpu.schedule.recurrent import RECURRENT
@@ -53,6 +54,7 @@ _TEMPLATES = (
     BITSERIAL,
     CONV2D_DOT,
     ATTENTION,
+    NARROW_ATTENTION,
     _without_choices("pool", schedule_pool),
     RECURRENT,
 )

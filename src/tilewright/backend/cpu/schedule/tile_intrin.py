@@ -103,6 +103,26 @@ def tile_intrin(
     return te.decl_tensor_intrin(c.op, statements, name=f"tile_{rows}x{columns}x{depth}_{data_dtype}_{weight_dtype}")
 
 
+def matrix_statements(
+    data: tir.Buffer, weight: tir.Buffer, sums: tir.Buffer, sizes: tuple[int, int, int], dtype: str
+) -> tir.Stmt:
+    """`sums` of data [rows, words] by weights [words, columns], int32 of which each holds several of `dtype`."""
+    rows, columns, words = sizes
+    high, starts = tile_starts(rows)
+    step, k = step_bytes(words * GROUP) // GROUP, tir.Var("k", "int32")
+    product = _Product(
+        PRODUCTS[dtype, dtype],
+        high,
+        columns // ROWS,
+        step * GROUP,
+        lambda position, row, _: tir.BufferLoad(data, _index(position[1] + row, k * step)),
+        lambda group, column, _: tir.BufferLoad(weight, _index(k * step + group, column)),
+        lambda position, row, column: tir.BufferLoad(sums, _index(position[1] + row, column)),
+        [(k, words // step)],
+    )
+    return product.statements(1, starts)
+
+
 @dataclass(frozen=True)
 class Window:
     """The sums of a tile of a convolution: [height, width, columns] of `blocks` of input channels and all taps.

@@ -22,9 +22,13 @@ from tilewright.relay.op.common import (
     same_dims,
     tensors,
 )
+from tilewright.topi.nn.narrow_attention import ROW_ALIGNMENT
 from tilewright.topi.reference import nn as ref
 
 OUT_LAYOUTS = ("BHSD", "BSHD")
+
+#: Types that operands of the products may be rounded to.
+_NARROW = ("bfloat16", "float16")
 
 
 def _attention_type(types: Types, attrs: Attrs) -> Type:
@@ -48,19 +52,35 @@ def _attention_type(types: Types, attrs: Attrs) -> Type:
         require(fits, f"the mask {mask.shape} does not broadcast to the scores {scores}")
     layout = attrs["out_layout"]
     require(layout in OUT_LAYOUTS, f"out_layout {layout!r}; there are {' and '.join(OUT_LAYOUTS)}")
+    if attrs["operands"]:
+        _require_narrow(attrs["operands"], query, value)
     sizes = dict(zip("BHSD", (batch, heads, rows, value.shape[3]), strict=True))
     return TensorType(tuple(sizes[letter] for letter in layout), query.dtype)
+
+
+def _require_narrow(operands: str, query: TensorType, value: TensorType) -> None:
+    require(operands in _NARROW, f"operands {operands!r}; there are {' and '.join(_NARROW)}")
+    fits = query.is_static and value.is_static and query.shape[2] >= ROW_ALIGNMENT
+    fits = fits and value.shape[3] % ROW_ALIGNMENT == 0
+    least = f"{ROW_ALIGNMENT} queries or more and values of a multiple of {ROW_ALIGNMENT}"
+    require(fits, f"with operands in {operands} its sizes must be known, {least}, not {query.shape} and {value.shape}")
 
 
 def _attention_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
     query, key, value = inputs[:3]
     mask = inputs[3] if len(inputs) == 4 else None
-    return [topi.nn.attention(query, key, value, mask, attrs["scale"], attrs["causal"], attrs["out_layout"])]
+    rest = mask, attrs["scale"], attrs["causal"], attrs["out_layout"]
+    if attrs["operands"]:
+        return [topi.nn.narrow_attention(query, key, value, *rest, attrs["operands"])]
+    return [topi.nn.attention(query, key, value, *rest)]
 
 
 def _attention_reference(attrs: Attrs, *inputs: Any) -> Any:
     query, key, value, mask = (*inputs, None)[:4]
-    return ref.attention(query, key, value, mask, attrs["scale"], attrs["causal"], attrs["out_layout"])
+    rest = mask, attrs["scale"], attrs["causal"], attrs["out_layout"]
+    if attrs["operands"]:
+        return ref.narrow_attention(query, key, value, *rest, attrs["operands"])
+    return ref.attention(query, key, value, *rest)
 
 
 register(
@@ -71,7 +91,12 @@ register(
     pattern=OpPattern.COMM_REDUCE,
     reference=_attention_reference,
     flops=work.attention,
-    attributes={"scale": attr.number(1.0), "causal": attr.flag(False), "out_layout": attr.text("BHSD")},
+    attributes={
+        "scale": attr.number(1.0),
+        "causal": attr.flag(False),
+        "out_layout": attr.text("BHSD"),
+        "operands": attr.text(""),
+    },
 )
 
 
@@ -83,11 +108,14 @@ def attention(
     scale: float = 1.0,
     causal: bool = False,
     out_layout: str = "BHSD",
+    operands: str = "",
 ) -> Call:
     """softmax(query key^T scale + mask) value of [B, H, M, D], [B, G, N, D] and [B, G, N, E], H a multiple of G.
 
     `mask` is added to the scores and broadcasts to [B, H, M, N]; `causal` hides key j from row i < j. The result is
-    [B, H, M, E], or [B, M, H, E] with ``out_layout="BSHD"``.
+    [B, H, M, E], or [B, M, H, E] with ``out_layout="BSHD"``. What the products read is rounded to the type `operands`
+    ("": stays as it is).
     """
     inputs = (query, key, value) if mask is None else (query, key, value, mask)
-    return call("nn.attention", *inputs, scale=float(scale), causal=bool(causal), out_layout=out_layout)
+    attrs = {"scale": float(scale), "causal": bool(causal), "out_layout": out_layout, "operands": operands}
+    return call("nn.attention", *inputs, **attrs)
