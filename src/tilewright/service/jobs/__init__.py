@@ -1,0 +1,1 @@
+"""Jobs: kept in a database, claimed by workers, run in confined processes, and ended exactly once."""

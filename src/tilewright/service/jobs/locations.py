@@ -1,0 +1,108 @@
+"""Files at `s3://` and `file://` names: fetched up to a size, written whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+from tilewright.errors import InputError
+from tilewright.service.jobs.packages import package
+from tilewright.service.jobs.settings import Settings
+
+_CHUNK = 1 << 20
+
+
+class Locations:
+    """Object storage, and the folders that the service shares: models come from there and artifacts go there.
+
+    Object storage is reached as botocore finds its credentials: from the environment, its files, or the machine.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def check(self, name: str) -> None:
+        """An `InputError` for a name that this service does not read or write."""
+        parts = urlsplit(name)
+        if parts.scheme == "file":
+            self._shared(name)
+        elif parts.scheme != "s3" or not parts.netloc:
+            raise InputError(f"{name}: models are read from s3:// and file:// names")
+
+    def fetch(self, name: str, target: Path) -> int:
+        """Copy what is at `name` to a file; its bytes. Raises `InputError` where it is missing or too large."""
+        most, done = self._settings.model_bytes, 0
+        with self._source(name) as source, target.open("wb") as copy:
+            while part := source.read(_CHUNK):
+                done += len(part)
+                if done > most:
+                    raise InputError(f"{name} is larger than {most} bytes, the most that this service takes")
+                copy.write(part)
+        return done
+
+    def store(self, source: Path, name: str) -> None:
+        """Write a file to `name`, over what is there. Raises `InputError` where that is not allowed."""
+        if urlsplit(name).scheme == "file":
+            _replace(source, self._shared(name))
+            return
+        with source.open("rb") as file, _storage_errors(name):
+            bucket, key = _object(name)
+            self._storage().put_object(Bucket=bucket, Key=key, Body=file)
+
+    @contextmanager
+    def _source(self, name: str) -> Iterator[IO[bytes]]:
+        self.check(name)
+        if urlsplit(name).scheme == "file":
+            try:
+                with self._shared(name).open("rb") as file:
+                    yield file
+            except OSError as error:
+                raise InputError(f"{name} cannot be read: {error.strerror}") from None
+            return
+        bucket, key = _object(name)
+        with _storage_errors(name):
+            yield self._storage().get_object(Bucket=bucket, Key=key)["Body"]
+
+    def _storage(self) -> Any:
+        """A client of object storage."""
+        session = package("botocore.session").get_session()
+        endpoint = self._settings.s3_endpoint or None
+        return session.create_client("s3", region_name=self._settings.region, endpoint_url=endpoint)
+
+    def _shared(self, name: str) -> Path:
+        """The file of a `file://` name, where it lies in a shared folder, links followed."""
+        path = Path(urlsplit(name).path).resolve()
+        if not any(path.is_relative_to(folder.resolve()) for folder in self._settings.shared):
+            raise InputError(f"{name} is in no folder that this service shares")
+        return path
+
+
+def _object(name: str) -> tuple[str, str]:
+    """The bucket and the key of an `s3://` name."""
+    parts = urlsplit(name)
+    return parts.netloc, parts.path.lstrip("/")
+
+
+@contextmanager
+def _storage_errors(name: str) -> Iterator[None]:
+    """Errors of the object storage as one of ours."""
+    exceptions = package("botocore.exceptions")
+    try:
+        yield
+    except (exceptions.ClientError, exceptions.BotoCoreError) as error:
+        raise InputError(f"{name}: {error}") from None
+
+
+def _replace(source: Path, final: Path) -> None:
+    """Copy a file over another, of which readers see the old or the new contents."""
+    beside = final.with_name(f".{final.name}.part")
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_bytes(source.read_bytes())
+        beside.replace(final)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise InputError(f"{final} cannot be written: {error.strerror}") from None

@@ -1,0 +1,58 @@
+"""Settings of a service: folders, database, limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Bytes of a mebibyte, in which limits of memory are thought of.
+_MIB = 2**20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of one service; times in seconds, sizes in bytes.
+
+    `shared` are the folders that `file://` names may be under: none, unless the owner of the machine says so.
+    """
+
+    folder: Path
+    database: str = ""
+    shared: tuple[Path, ...] = ()
+    #: Where `s3://` is; Amazon's own where empty.
+    s3_endpoint: str = ""
+    region: str = "us-east-1"
+    #: Account numbers have twelve digits in names of Amazon's resources.
+    account: str = "000000000000"
+    workers: int = 1
+    #: Jobs of one owner that wait or run.
+    jobs_of_owner: int = 100
+    job_memory: int = 8192 * _MIB
+    #: The most that a job may run for, and what it does where its request has no limit.
+    job_seconds: float = 3600.0
+    #: The most bytes of a model, packed and unpacked.
+    model_bytes: int = 2048 * _MIB
+    #: A worker that has not reported for so long is taken for dead.
+    lease_seconds: float = 10.0
+    #: Times that a job is begun at most, where workers die of it.
+    attempts: int = 3
+    request_bytes: int = 1 * _MIB
+    #: Minutes between our clock and a request's are 15, as Amazon has it.
+    clock_skew: float = 900.0
+
+    @property
+    def database_url(self) -> str:
+        """The database, as SQLAlchemy names it: a file in the folder by default."""
+        return self.database or f"sqlite:///{self.folder.resolve() / 'service.db'}"
+
+    @property
+    def jobs_folder(self) -> Path:
+        """The folder in which each running job has one of its own."""
+        return self.folder / "jobs"
+
+    def prepare(self) -> None:
+        """Make the folders: others pass through to those of jobs, and see nothing else."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.folder.chmod(0o711)
+        self.jobs_folder.mkdir(exist_ok=True)
+        self.jobs_folder.chmod(0o711)

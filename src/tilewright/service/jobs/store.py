@@ -1,0 +1,247 @@
+"""Jobs in the database: made, claimed by one worker at a time, kept alive by leases, stopped, and ended once.
+
+A claim has a text of its own, and everything that a worker writes is conditional on it: a worker that was taken for
+dead, and comes back, can change nothing. All changes are single conditional updates, so that neither SQLite nor
+PostgreSQL needs locks held between statements.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import ColumnElement, Engine, and_, create_engine, delete, event, func, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from tilewright.service.jobs.tables import AccessKey, Action, Base, Job, SeenSignature
+
+STARTING, INPROGRESS, STOPPING = "STARTING", "INPROGRESS", "STOPPING"
+COMPLETED, FAILED, STOPPED = "COMPLETED", "FAILED", "STOPPED"
+ENDED = frozenset({COMPLETED, FAILED, STOPPED})
+#: Seconds that SQLite waits for another process's write.
+_BUSY_SECONDS = 30.0
+#: Jobs that a worker looks at for one to claim.
+_CANDIDATES = 64
+
+
+class NameTaken(Exception):
+    """The owner has a job of this name."""
+
+
+class TooManyJobs(Exception):
+    """The owner has as many jobs waiting and running as are allowed."""
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A job that is this worker's for as long as its lease is renewed."""
+
+    id: str
+    owner: str
+    name: str
+    claim: str
+    task: Mapping[str, Any]
+    attempts: int
+
+
+@dataclass(frozen=True)
+class Page:
+    """The part of a list of jobs that is wanted: conditions, order, and where it begins."""
+
+    conditions: tuple[ColumnElement[bool], ...] = ()
+    order: str = "created"
+    descending: bool = True
+    limit: int = 100
+    #: The order's value and the id of the job before the first.
+    after: tuple[Any, str] | None = None
+
+
+class Store:
+    """The jobs and keys of one database; methods may be called from several threads."""
+
+    def __init__(self, url: str) -> None:
+        self.engine = _engine(url)
+        Base.metadata.create_all(self.engine)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        with Session(self.engine, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    # ------------------------------------------------------------------------------------------ what owners do
+    def create(self, owner: str, name: str, request: Mapping[str, Any], task: Mapping[str, Any], most: int) -> Job:
+        """A new job that waits for a worker. Raises `NameTaken` or `TooManyJobs`."""
+        now = time.time()
+        job = Job(
+            id=secrets.token_hex(16), owner=owner, name=name, status=STARTING, request=dict(request), task=dict(task),
+            created=now, modified=now,
+        )  # fmt: skip
+        unended = select(func.count()).where(Job.owner == owner, Job.status.not_in(ENDED))
+        try:
+            with self._session() as session:
+                if session.scalar(select(Job.id).where(Job.owner == owner, Job.name == name)):
+                    raise NameTaken(name)
+                if (session.scalar(unended) or 0) >= most:
+                    raise TooManyJobs(f"{most} jobs wait or run")
+                session.add(job)
+                session.add(_action(owner, "create", name))
+        except IntegrityError:  # another process was quicker
+            raise NameTaken(name) from None
+        return job
+
+    def find(self, owner: str, name: str) -> Job | None:
+        """The owner's job of this name."""
+        with self._session() as session:
+            return session.scalar(select(Job).where(Job.owner == owner, Job.name == name))
+
+    def page(self, owner: str, wanted: Page) -> list[Job]:
+        """The owner's jobs, a page of them; ties of the order go by id."""
+        column = getattr(Job, wanted.order)
+        query = select(Job).where(Job.owner == owner, *wanted.conditions)
+        if wanted.after is not None:
+            value, last = wanted.after
+            beyond = column < value if wanted.descending else column > value
+            after_id = Job.id < last if wanted.descending else Job.id > last
+            query = query.where(or_(beyond, and_(column == value, after_id)))
+        ordered = (column.desc(), Job.id.desc()) if wanted.descending else (column.asc(), Job.id.asc())
+        with self._session() as session:
+            return list(session.scalars(query.order_by(*ordered).limit(wanted.limit)))
+
+    def stop(self, owner: str, name: str) -> bool:
+        """Have a job stopped, at once where no worker has it; false where there is none. An ended one stays."""
+        now = time.time()
+        of_it = and_(Job.owner == owner, Job.name == name)
+        with self._session() as session:
+            waiting = update(Job).where(of_it, Job.status == STARTING)
+            session.execute(waiting.values(status=STOPPED, modified=now, ended=now))
+            running = update(Job).where(of_it, Job.status == INPROGRESS)
+            session.execute(running.values(status=STOPPING, modified=now))
+            session.add(_action(owner, "stop", name))
+            return session.scalar(select(Job.id).where(of_it)) is not None
+
+    def delete(self, owner: str, name: str) -> bool | None:
+        """Forget a job that has ended: true. False while it has not, None where there is none."""
+        with self._session() as session:
+            of_it = and_(Job.owner == owner, Job.name == name)
+            gone = session.execute(delete(Job).where(of_it, Job.status.in_(ENDED)))
+            session.add(_action(owner, "delete", name))
+            if gone.rowcount:
+                return True
+            return False if session.scalar(select(Job.id).where(of_it)) else None
+
+    # ------------------------------------------------------------------------------------------ what workers do
+    def claim(self, lease_seconds: float, attempts: int) -> Claimed | None:
+        """A job that waits, or whose worker died, for this worker; None where there is none.
+
+        Owners with fewer jobs running come first, then the job that waits longest. One whose workers died `attempts`
+        times fails.
+        """
+        self._end_abandoned(attempts)
+        now = time.time()
+        running = (
+            select(Job.owner, func.count().label("running"))
+            .where(Job.status == INPROGRESS, Job.lease >= now)
+            .group_by(Job.owner)
+            .subquery()
+        )
+        claimable = or_(Job.status == STARTING, and_(Job.status == INPROGRESS, Job.lease < now))
+        waiting = (
+            select(Job)
+            .outerjoin(running, running.c.owner == Job.owner)
+            .where(claimable)
+            .order_by(func.coalesce(running.c.running, 0), Job.created)
+            .limit(_CANDIDATES)
+        )
+        with self._session() as session:
+            for job in session.scalars(waiting).all():
+                claim, attempt = secrets.token_hex(16), job.attempts + 1
+                unchanged = and_(Job.id == job.id, Job.status == job.status, Job.claim == job.claim)
+                values = {"status": INPROGRESS, "claim": claim, "lease": now + lease_seconds, "modified": now,
+                          "attempts": attempt, "started": job.started or now}  # fmt: skip
+                if session.execute(update(Job).where(unchanged, claimable).values(values)).rowcount:
+                    return Claimed(job.id, job.owner, job.name, claim, job.task, attempt)
+        return None
+
+    def _end_abandoned(self, attempts: int) -> None:
+        """End what no worker will: jobs to be stopped whose worker died, and those that kill their workers."""
+        now = time.time()
+        with self._session() as session:
+            stopping = update(Job).where(Job.status == STOPPING, Job.lease < now)
+            session.execute(stopping.values(status=STOPPED, modified=now, ended=now))
+            deadly = update(Job).where(Job.status == INPROGRESS, Job.lease < now, Job.attempts >= attempts)
+            reason = f"{attempts} workers ended while they ran this job"
+            session.execute(deadly.values(status=FAILED, reason=reason, modified=now, ended=now))
+
+    def renew(self, job: Claimed, lease_seconds: float) -> str:
+        """Renew a claim; the job's status, or "" where it is this worker's no more."""
+        ours = and_(Job.id == job.id, Job.claim == job.claim)
+        with self._session() as session:
+            session.execute(
+                update(Job)
+                .where(ours, Job.status.in_((INPROGRESS, STOPPING)))
+                .values(lease=time.time() + lease_seconds)
+            )
+            return session.scalar(select(Job.status).where(ours)) or ""
+
+    def end(self, job: Claimed, status: str, reason: str = "", result: Mapping[str, Any] | None = None) -> bool:
+        """End a job; false where it is this worker's no more. One that shall stop has stopped, whatever it did."""
+        now = time.time()
+        with self._session() as session:
+            ours = and_(Job.id == job.id, Job.claim == job.claim)
+            values = {"status": status, "reason": reason, "result": dict(result or {}), "modified": now, "ended": now}
+            done = session.execute(update(Job).where(ours, Job.status == INPROGRESS).values(values))
+            stopped = update(Job).where(ours, Job.status == STOPPING).values(status=STOPPED, modified=now, ended=now)
+            return bool(done.rowcount or session.execute(stopped).rowcount)
+
+    # ------------------------------------------------------------------------------------------ keys
+    def add_key(self, owner: str) -> tuple[str, str]:
+        """A new key of an owner, and its secret."""
+        key, secret = "TW" + secrets.token_hex(9).upper(), secrets.token_urlsafe(30)
+        with self._session() as session:
+            session.add(AccessKey(id=key, secret=secret, owner=owner, created=time.time()))
+            session.add(_action(owner, "add key", key))
+        return key, secret
+
+    def key(self, key: str) -> AccessKey | None:
+        """A key with its secret and owner."""
+        with self._session() as session:
+            return session.get(AccessKey, key)
+
+    def first_time(self, signature: str, until: float) -> bool:
+        """Record a signature; false where it is recorded already."""
+        try:
+            with self._session() as session:
+                session.execute(delete(SeenSignature).where(SeenSignature.until < time.time()))
+                session.add(SeenSignature(signature=signature, until=until))
+        except IntegrityError:
+            return False
+        return True
+
+
+def _action(owner: str, action: str, subject: str) -> Action:
+    return Action(time=time.time(), owner=owner, action=action, subject=subject)
+
+
+def _engine(url: str) -> Engine:
+    if not url.startswith("sqlite"):
+        return create_engine(url, pool_pre_ping=True)
+    engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+
+    @event.listens_for(engine, "connect")
+    def prepare(connection: Any, record: Any) -> None:
+        """Readers go on while one writes; transactions begin as ours, not at the driver's first write."""
+        connection.isolation_level = None
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Any) -> None:
+        # a transaction that reads first could not be made one that writes while another process writes
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine

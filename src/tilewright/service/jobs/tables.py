@@ -1,0 +1,69 @@
+"""The tables of the service's database, for SQLite and PostgreSQL alike. Times are seconds since 1970, in UTC."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, Float, Index, Integer, String, Text, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Base(DeclarativeBase):
+    """All tables."""
+
+
+class Job(Base):
+    """A job. Its `status` is one of Amazon's: STARTING, INPROGRESS, STOPPING, or COMPLETED, FAILED, STOPPED."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (UniqueConstraint("owner", "name"), Index("jobs_by_status", "status", "created"))
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(64))
+    name: Mapped[str] = mapped_column(String(63))
+    status: Mapped[str] = mapped_column(String(16))
+    #: The request as it came, the task that it means (`worker.py`), and what the job found or made.
+    request: Mapped[dict[str, Any]] = mapped_column(JSON)
+    task: Mapped[dict[str, Any]] = mapped_column(JSON)
+    result: Mapped[dict[str, Any]] = mapped_column(JSON, default=dict)
+    reason: Mapped[str] = mapped_column(Text, default="")
+    created: Mapped[float] = mapped_column(Float)
+    modified: Mapped[float] = mapped_column(Float)
+    started: Mapped[float | None] = mapped_column(Float, default=None)
+    ended: Mapped[float | None] = mapped_column(Float, default=None)
+    #: The claim of a worker: a text of its own for each claim, the time until which it holds, and how many there were.
+    claim: Mapped[str] = mapped_column(String(64), default="")
+    lease: Mapped[float] = mapped_column(Float, default=0.0)
+    attempts: Mapped[int] = mapped_column(Integer, default=0)
+
+
+class AccessKey(Base):
+    """A key that requests are signed with, and whose jobs they see."""
+
+    __tablename__ = "access_keys"
+
+    id: Mapped[str] = mapped_column(String(128), primary_key=True)
+    secret: Mapped[str] = mapped_column(String(128))
+    owner: Mapped[str] = mapped_column(String(64))
+    created: Mapped[float] = mapped_column(Float)
+
+
+class SeenSignature(Base):
+    """A signature that was taken, kept until its date is too old to be taken again."""
+
+    __tablename__ = "seen_signatures"
+
+    signature: Mapped[str] = mapped_column(String(64), primary_key=True)
+    until: Mapped[float] = mapped_column(Float, index=True)
+
+
+class Action(Base):
+    """A line of the audit log: who did what to which job."""
+
+    __tablename__ = "actions"
+
+    id: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=True)
+    time: Mapped[float] = mapped_column(Float)
+    owner: Mapped[str] = mapped_column(String(64))
+    action: Mapped[str] = mapped_column(String(64))
+    subject: Mapped[str] = mapped_column(String(128))
