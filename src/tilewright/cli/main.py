@@ -48,6 +48,7 @@ VERBS = {
     "keygen": ("tilewright.cli.sign", "keygen_command"),
     "sign": ("tilewright.cli.sign", "sign_command"),
     "rpc": ("tilewright.cli.rpc", "rpc_command"),
+    "serve": ("tilewright.cli.serve", "serve_command"),
     "vta": ("tilewright.cli.vta", "vta_command"),
     "cache": ("tilewright.cli.cache", "cache_command"),
     "doctor": ("tilewright.cli.doctor", "doctor_command"),

@@ -1,0 +1,82 @@
+"""`tilewright serve`: the compile service, which speaks SageMaker's compilation API (docs/service.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+_MIB = 2**20
+
+
+@click.group("serve")
+def serve_command() -> None:
+    """Compile models for others: a service that clients of SageMaker's compilation jobs know."""
+
+
+_folder = click.option("--folder", default="tilewright-service", help="what the service keeps  [default: here]")
+_database = click.option("--database", default="", metavar="URL", help="as SQLAlchemy has it  [default: a file]")
+
+
+@serve_command.command("run")
+@_folder
+@_database
+@click.option("--host", default="127.0.0.1", help="address to listen at  [default: this machine alone]")
+@click.option("--port", default=8080, type=click.IntRange(0, 65535), help="[default: 8080]")
+@click.option("--workers", default=1, type=click.IntRange(min=0), help="jobs that run at a time  [default: 1]")
+@click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
+@click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
+@click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]")
+@click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job")
+@click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
+def run_command(
+    folder: str,
+    database: str,
+    host: str,
+    port: int,
+    workers: int,
+    share: tuple[str, ...],
+    s3_endpoint: str,
+    job_memory: int,
+    job_seconds: float,
+    jobs_of_owner: int,
+) -> None:
+    """Serve until interrupted; jobs run in confined processes of this machine."""
+    # `tilewright --help` does without web servers and databases
+    from tilewright.service.app import serve
+    from tilewright.service.jobs.settings import Settings
+
+    settings = Settings(
+        Path(folder), database, tuple(Path(one) for one in share), s3_endpoint, workers=workers,
+        job_memory=job_memory * _MIB, job_seconds=job_seconds, jobs_of_owner=jobs_of_owner,
+    )  # fmt: skip
+    click.echo(f"http://{host}:{port}: the endpoint of SageMaker's compilation jobs; keys: tilewright serve key OWNER")
+    serve(settings, host, port)
+
+
+@serve_command.command("key")
+@click.argument("owner")
+@_folder
+@_database
+def key_command(owner: str, folder: str, database: str) -> None:
+    """Make a key for OWNER, whose jobs are seen with it alone."""
+    from tilewright.service.app import open_store
+    from tilewright.service.jobs.settings import Settings
+
+    key, secret = open_store(Settings(Path(folder), database)).add_key(owner)
+    click.echo(f"export AWS_ACCESS_KEY_ID={key} AWS_SECRET_ACCESS_KEY={secret}")
+
+
+@serve_command.command("work")
+@_folder
+@_database
+@click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
+@click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
+def work_command(folder: str, database: str, share: tuple[str, ...], s3_endpoint: str) -> None:
+    """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
+    from tilewright.service.app import open_store
+    from tilewright.service.jobs.worker import Worker
+    from tilewright.service.jobs.settings import Settings
+
+    settings = Settings(Path(folder), database, tuple(Path(one) for one in share), s3_endpoint)
+    Worker(open_store(settings), settings).run()
