@@ -232,7 +232,7 @@ _DEPTHWISE = """\
 #undef TILEWRIGHT_TAPS
 #define TILEWRIGHT_TAPS \\
   [a0] "+w"(a0), [a1] "+w"(a1), [a2] "+w"(a2), [a3] "+w"(a3), [even] "=&w"(even), [odd] "=&w"(odd), [u] "=&w"(u), \\
-  [v] "=&w"(v), [from] "=&r"(from), [w] "+r"(w) : [at] "r"(at), [j] "r"(j), [some] "Up"(some) : "memory"
+  [v] "=&w"(v), [from] "=&r"(from), [w] "+r"(w) : [at] "r"(at), [j] "r"(j), [some] "r"((uint32_t)some) : "memory"
 #endif
 /* The bytes of a pixel and 16 channels, or those that are left, of windows of {taps} taps. */
 TILEWRIGHT_MAYBE void tilewright_layer_taps_{mode}_{taps}(
@@ -369,6 +369,7 @@ def _guarded(name: str, text: str) -> str:
 def _depthwise(mode: str, taps: int) -> str:
     full = "\n".join(_taps(taps, "vldrb.u8 %q[u], [%[from]]"))
     rest = "\n".join(_taps(taps, "vpst\\n vldrbt.u8 %q[u], [%[from]]"))
+    rest = '        "vmsr p0, %[some]\\n"\n' + rest
     return _DEPTHWISE.format(mode=mode, taps=taps, full=full, rest=rest)
 
 
@@ -378,13 +379,13 @@ def _taps(taps: int, load: str) -> Iterator[str]:
     There are eight registers, and nine values without that.
     """
     for t in range(taps):
-        yield f'        "ldr %[from], [%[at], #{4 * t}]\\n add %[from], %[j]\\n {load}\\n"'
+        yield f'        "ldr %[from], [%[at], #{4 * t}]\\n add %[from], %[from], %[j]\\n {load}\\n"'
         yield '        "vldrb.u8 %q[v], [%[w]], #16\\n"'
         if t % 2:
-            yield f'        "vmullb.s8 %q[u], %q[u], %q[v]\\n vadd.i16 %q[even], %q[u]\\n {load}\\n"'
-            yield '        "vmullt.s8 %q[u], %q[u], %q[v]\\n vadd.i16 %q[odd], %q[u]\\n"'
+            yield f'        "vmullb.s8 %q[u], %q[u], %q[v]\\n vadd.i16 %q[even], %q[even], %q[u]\\n {load}\\n"'
+            yield '        "vmullt.s8 %q[u], %q[u], %q[v]\\n vadd.i16 %q[odd], %q[odd], %q[u]\\n"'
         else:
             yield '        "vmullb.s8 %q[even], %q[u], %q[v]\\n vmullt.s8 %q[odd], %q[u], %q[v]\\n"'
         if t % 2 or t == taps - 1:
             for a, source, half in (("a0", "even", "b"), ("a2", "even", "t"), ("a1", "odd", "b"), ("a3", "odd", "t")):
-                yield f'        "vmovl{half}.s16 %q[u], %q[{source}]\\n vadd.i32 %q[{a}], %q[u]\\n"'
+                yield f'        "vmovl{half}.s16 %q[u], %q[{source}]\\n vadd.i32 %q[{a}], %q[{a}], %q[u]\\n"'
