@@ -4,15 +4,14 @@
 
 Each model is quantized with a budget on half of its inputs and measured on the other half: files of this machine for
 magika, rendered lines of text for ppocr_cls, synthesized chords for basic_pitch, synthesized speech with its echo for
-aecmos (package espeakng-loader). Then the kernels of the float and of the integer model are timed in turns, one thread,
-and layers are listed that are slower in integers than in float, as `tilewright.quantize.cost` judges it.
+aecmos (package espeakng-loader). Then the float and the integer model, of the same shapes, are timed in turns by the
+processor time of their one thread, with the float model once more as a control.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +21,11 @@ from quantized_inputs import RATE, VOICES, WORDS, Array, Speech, _mel, _windows,
 from report import machine
 
 import tilewright as tw
-from tilewright.frontend.formats.import_model import import_model
-from tilewright.quantize.cost import costs, least, total, why_costlier
-from tilewright.quantize.layers import layers, prepared
+from tilewright.frontend.formats.import_model import Entry
+from tilewright.quantize.cost import whole
 from tilewright.quantize.loss import Loss
 from tilewright.quantize.quantize import Quantized
+from tilewright.quantize.source import Source
 
 Samples = dict[str, Array]
 
@@ -124,8 +123,8 @@ MODELS: dict[str, tuple[str, int, int, float, Callable[[Path, int, np.random.Gen
 }
 
 
-def compare(name: str, root: Path, most: int) -> None:
-    """Print the row of a model, and the layers that are slower."""
+def compare(name: str, root: Path, most: int, reasons: bool) -> None:
+    """Print the row of a model, and if wished a line a layer: its loss alone, its times, why it is in float."""
     file, many, test, budget, make = MODELS[name]
     path = root / file
     many, test = min(many, most), min(test, most)
@@ -137,27 +136,26 @@ def compare(name: str, root: Path, most: int) -> None:
     unseen = [
         {key: array[many + number] for key, array in data.items()} for number in range(len(array_of(data)) - many)
     ]
-    mod = prepared(import_model(str(path), {key: one.shape for key, one in unseen[0].items()}), fold_scales=False)
-    exact, ours = tw.compile(mod, threads=1), found.compile(threads=1)
+    shapes = {key: one.shape for key, one in unseen[0].items()}
+    source = Source.of(str(path), shapes, Entry.of(None, None), for_onnx=False)
+    exact, ours = tw.compile(source.module, threads=1), tw.compile(source.rewritten(found.recipe), threads=1)
     loss = Loss()
     for sample in unseen:
         loss.add(*([np.asarray(value) for value in model.run(_used(model, sample))] for model in (exact, ours)))
-    whole = found.recipe.quantized
-    measured = [costs((exact, ours), unseen[0], layers(mod["main"]), ([], whole)) for _ in range(3)]
-    in_float, in_integers = (least(least(*(turn[i] for turn in measured[:2])), measured[2][i]) for i in range(2))
-    slower = {one: why_costlier(in_integers[one], in_float[one], "time") for one in whole if one in in_integers}
-    measure = found.recipe.settings["measure"]
+    time_of = whole(exact, ours, unseen[0])
+    measure, layers = found.recipe.settings["measure"], found.recipe.choices
     print(
-        f"| {name} | {many} | {budget:.1%} {measure} | {found.recipe.losses[measure]:.2%} | {loss.by(measure):.2%} of "
-        f"{len(unseen)} | {len(whole)} of {len(found.recipe.choices)} | {total(in_float).seconds * 1e3:.2f} | "
-        f"{total(in_integers).seconds * 1e3:.2f} | {sum(map(bool, slower.values()))} | {seconds:.0f} s |",
+        f"| {name} | {many} | {budget:.1%} {measure} | {found.recipe.losses[measure]:.2%}, at most "
+        f"{found.recipe.settings['bound'] or 1.0:.2%} | {loss.by(measure):.2%} of {len(unseen)} | "
+        f"{len(found.recipe.quantized)} of {len(layers)} | {time_of.exact * 1e3:.2f} | {time_of.integer * 1e3:.2f} "
+        f"({time_of.control / time_of.exact:.1%}) | {seconds:.0f} s |",
         flush=True,
     )
-    for one, why in slower.items():
-        if why:
-            print(f"    {one}: {why}", flush=True)
-    for why, count in Counter(one.in_float for one in found.recipe.choices.values() if one.in_float).items():
-        print(f"    {count} in float: {why}", flush=True)
+    for one, choice in layers.items() if reasons else ():
+        in_float, in_integers = (cost.seconds * 1e6 for cost in found.costs[one])
+        print(
+            f"    {one} | {found.alone[one].model_error:.3%} | {in_float:.0f} | {in_integers:.0f} | {choice.in_float}"
+        )
 
 
 def array_of(data: Samples) -> Array:
@@ -174,12 +172,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
     parser.add_argument("root", type=Path)
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--reasons", action="store_true", help="a line for each layer")
     parser.add_argument("--inputs", type=int, default=1600, help="of a half, at most")
     arguments = parser.parse_args()
     print(machine())
-    print("| model | inputs | budget | held out | unseen | layers | float, ms | integers, ms | slower | search |")
+    print("| model | inputs | budget | held out | unseen | layers | float, ms | integers, ms (control) | search |")
     for name in arguments.models.split(","):
-        compare(name, arguments.root, arguments.inputs)
+        compare(name, arguments.root, arguments.inputs, arguments.reasons)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ def chosen(run: Run, text: Array, count: int) -> tuple[Array, Array]:
     return np.concatenate(best)[:count], np.concatenate(gaps)[:count]
 
 
-def perplexities(decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, Array], windows: int) -> None:
+def perplexities(name: str, decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, Array], windows: int) -> None:
     """Print a row for each precision."""
     train, held_out = texts
     data = calibration(train)
@@ -146,16 +146,16 @@ def perplexities(decoder: Decoder, model: onnx.ModelProto, texts: tuple[Array, A
         (3, ("", ", compensated")),
         (2, ("", ", compensated")),
     ):
-        for name in names:
-            runs[f"weights of {bits} bits{name}"] = lambda bits=bits, options=kinds[name]: tw.quantize(
+        for more in names:
+            runs[f"weights of {bits} bits{more}"] = lambda bits=bits, options=kinds[more]: tw.quantize(
                 model, weights=bits, threads=1, **options
             ).compile(threads=1)
-    print(f"perplexity of {windows * WINDOW} tokens held out\n\n| | perplexity | of float32 |\n|---|---|---|")
+    print(f"{name}: perplexity of {windows * WINDOW} tokens held out\n\n| | perplexity | of float32 |\n|---|---|---|")
     base = 0.0
-    for name, make in runs.items():
+    for kind, make in runs.items():
         found = perplexity(make(), held_out, windows)
         base = base or found
-        print(f"| {name} | {found:.3f} | {found / base:.4f} |", flush=True)
+        print(f"| {kind} | {found:.3f} | {found / base:.4f} |", flush=True)
 
 
 def calibration(train: Array) -> dict[str, Array]:
@@ -211,7 +211,8 @@ def main() -> None:
         for name, (_, model) in models.items():
             in_bytes(model, texts, args.windows, name)
     if args.only in (None, "perplexity"):
-        perplexities(*models["as trained"], texts, args.windows)
+        for name, (one, model) in models.items():
+            perplexities(name, one, model, texts, args.windows)
     if args.only in ("perplexity", "bytes"):
         return
     print(f"\n{args.tokens} tokens\n\n| model | bits | | wrong tokens | widest gap of those |\n|---|---|---|---|---|")

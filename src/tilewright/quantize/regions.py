@@ -7,7 +7,7 @@ shortest augmenting paths (Edmonds and Karp, 1972), so the choice is exact for t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from tilewright.quantize.layers import Layer, is_between, operands_of
 from tilewright.relay.ir.expr import Call, Expr
@@ -89,7 +89,10 @@ def _path(left: Mapping[str, Mapping[str, float]]) -> list[tuple[str, str]]:
     return path
 
 
-def _reached(left, begin, capacity):  # type: ignore[no-untyped-def]
+def _reached(
+    left: Mapping[str, Mapping[str, float]], begin: str, capacity: Callable[[str, str], float]
+) -> dict[str, str]:
+    """The nodes that arcs with capacity lead to from `begin`, each with the one before it."""
     before, queue = {begin: begin}, deque([begin])
     while queue:
         node = queue.popleft()
