@@ -75,8 +75,8 @@ def key_command(owner: str, folder: str, database: str) -> None:
 def work_command(folder: str, database: str, share: tuple[str, ...], s3_endpoint: str) -> None:
     """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
     from tilewright.service.app import open_store
-    from tilewright.service.jobs.worker import Worker
     from tilewright.service.jobs.settings import Settings
+    from tilewright.service.jobs.worker import Worker
 
     settings = Settings(Path(folder), database, tuple(Path(one) for one in share), s3_endpoint)
     Worker(open_store(settings), settings).run()
