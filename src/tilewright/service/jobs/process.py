@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import sys
 import tarfile
 import traceback
@@ -31,6 +32,7 @@ def main(folder: Path) -> int:
     """Run the job of a folder; the exit status."""
     job = json.loads((folder / JOB).read_text())
     load_all_plugins()
+    multiprocessing.current_process().daemon = True  # kernels are compiled in this process: it may start no others
     measures = confine(folder, [], Limits(**job["limits"]))
     try:
         result = _compile(folder, job)
@@ -41,8 +43,8 @@ def main(folder: Path) -> int:
         result, status = {"reason": f"the job needs more than {job['limits']['memory_bytes'] >> 20} MiB"}, AT_FAULT
     except Exception as error:
         traceback.print_exc()
-        result, status = {"reason": f"internal error: {type(error).__name__}: {error}"[:900]}, INTERNAL
-    (folder / RESULT).write_text(json.dumps(result | {"measures": measures}))
+        result, status = {"reason": f"{type(error).__name__}: {error}"[:900]}, INTERNAL
+    (folder / RESULT).write_text(json.dumps(result | {"internal": status == INTERNAL, "measures": measures}))
     return status
 
 

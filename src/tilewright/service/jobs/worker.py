@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import UserError
+from tilewright.errors import InternalError, UserError
 from tilewright.service.jobs import process
 from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.settings import Settings
@@ -70,7 +70,8 @@ class Worker:
             except UserError as error:
                 self._store.end(job, FAILED, f"ClientError: {error}"[:_MOST_REASON])
             except Exception as error:
-                self._store.end(job, FAILED, f"InternalError: {type(error).__name__}: {error}"[:_MOST_REASON])
+                reason = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
+                self._store.end(job, FAILED, f"InternalError: {reason}"[:_MOST_REASON])
         return True
 
     def _made(self, job: Claimed, folder: Path) -> dict[str, Any]:
@@ -134,5 +135,5 @@ def _result(folder: Path) -> dict[str, Any]:
         raise UserError("the process that compiled the model was ended by the system: it needs more than it may have")
     result: dict[str, Any] = json.loads(file.read_text())
     if "reason" in result:
-        raise UserError(result["reason"])
+        raise (InternalError if result["internal"] else UserError)(result["reason"])
     return result
