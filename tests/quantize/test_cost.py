@@ -52,6 +52,7 @@ def test_whole_models_are_timed_with_a_control():
     assert found.slower
     assert not whole(model(3000), model(1000), {}).slower
     assert not Whole(1e-3, 1.02e-3, 0.02e-3).slower
+    assert Whole(1e-3, 1.05e-3, 0.2e-3).slower
     assert Whole(1e-3, 1.03e-3, 0.02e-3).text() == "the model takes 1.030 ms, in float 1.000 ms"
 
 

@@ -28,7 +28,7 @@ def default_measure(outputs: Sequence[tuple[int | None, ...]], labels: Array | N
 
 
 def measure_of(wanted: str | None, outputs: Sequence[tuple[int | None, ...]], labels: Array | None) -> str:
-    """The measure that was asked for, or the default. Raises `InputError` for accuracy without labels."""
+    """The measure that is wanted, or the default. Raises `InputError` for accuracy without labels."""
     if wanted == "accuracy" and labels is None:
         raise InputError("the loss 'accuracy' needs the class of each sample; pass --labels FILE.npy")
     return wanted or default_measure(outputs, labels)
