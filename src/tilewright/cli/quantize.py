@@ -42,7 +42,9 @@ _COLUMNS = ("layer", "operator", "SQNR", "error", "loss", "float", "integers", "
 @click.option("--tables", is_flag=True, help="tables that rows are picked of (embeddings) in --weights bits, too")
 @click.option("--accuracy-level", default=0, help="of products with --weights: 0 as float32 to 4  [default: 0]")
 @click.option("--equalize", is_flag=True, help="move ranges of channels into weights where that lowers the error")
-@click.option("--objective", default="time", help="layers that cost more so stay in float: time, memory, energy, none")
+@click.option(
+    "--objective", help="what costs more so stays in float: time (default without --target), memory, energy or none"
+)
 @click.option("--plot", metavar="FILE.svg", help="picture of loss against time, memory and energy, and by layer")
 @click.option("--recipe", metavar="FILE", help="written with --data; without, the model is made by it again")
 @freestanding_option
@@ -65,7 +67,7 @@ def quantize_command(
     tables: bool,
     accuracy_level: int,
     equalize: bool,
-    objective: str,
+    objective: str | None,
     plot: str | None,
     recipe: str | None,
     freestanding: bool,
@@ -92,7 +94,7 @@ def quantize_command(
             model, data, method=method, rounding=rounding, max_loss=max_loss, measure=measure, labels=labels,
             recipe=None if fresh else recipe, activations=activations, correct_bias=correct_bias,
             weights=weights, block=block, symmetric=not asymmetric, tables=tables, accuracy_level=accuracy_level,
-            equalize=equalize, objective=None if objective == "none" else objective, front=plot is not None,
+            equalize=equalize, objective=_objective(objective, options.target), front=plot is not None,
             for_onnx=to_onnx, input_shapes=parse_shapes(options.shapes), signature=options.signature,
             outputs=options.chosen, threads=options.threads,
         )  # fmt: skip
@@ -112,6 +114,13 @@ def quantize_command(
         _print_front(found)
     for line in _summary(found, output):
         click.echo(line)
+
+
+def _objective(wanted: str | None, target: str | None) -> str | None:
+    """The objective for `quantize`: times of this machine, but for another one they say nothing."""
+    if wanted is None:
+        return "time" if target in (None, "cpu") else None
+    return None if wanted == "none" else wanted
 
 
 def _kind(output: str) -> str:
