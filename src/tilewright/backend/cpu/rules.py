@@ -9,7 +9,7 @@ from tilewright.backend.backend import Backend
 from tilewright.backend.cpu.schedule import layout
 from tilewright.backend.cpu.schedule.bitserial_choice import bitserial_form
 from tilewright.backend.cpu.schedule.channel_padding import padded_channels
-from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
+from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel, takes_matrix_registers
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
 from tilewright.backend.cpu.schedule.narrow_attention import gains_by_narrow_attention
@@ -80,6 +80,10 @@ class CpuRules(Backend):
     def bitserial_form(self, product: BitserialProduct) -> BitserialForm | None:
         """Popcounts or lookups, where they cost less than products of bytes."""
         return bitserial_form(product, self.target) if self.has_target else None
+
+    def fills_panels(self, rows: int) -> bool:
+        """Rows that matrix registers take: they have whole panels."""
+        return takes_matrix_registers(rows, self.target)
 
     def dot_operands(self) -> tuple[str, str] | None:
         """VNNI and the i8mm extension multiply unsigned by signed bytes, NEON's dot products signed by signed; other

@@ -66,6 +66,10 @@ class GraphBackend(Protocol):
         """The same for weights of bytes."""
         ...
 
+    def fills_panels(self, rows: int) -> bool:
+        """True if a product of so many rows by weights of a few bits gains by a last panel that is filled up."""
+        ...
+
     def blockwise_panel(self, units: int) -> int:
         """Rows of a panel in which weights of a few bits are packed; 0 where they stay plain."""
         ...

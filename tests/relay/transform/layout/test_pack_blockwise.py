@@ -9,8 +9,9 @@ from tests.relay.helpers import module
 from tilewright import relay
 from tilewright.backend import backend_of
 from tilewright.driver.model.build import build_model
-from tilewright.relay.ir.visitor import post_order
+from tilewright.relay.ir.visitor import calls, post_order
 from tilewright.relay.transform.layout.pack_blockwise import pack_blockwise
+from tilewright.relay.transform.simplify.make import is_call
 from tilewright.target import Target
 from tilewright.topi.reference.blockwise import (
     code_bits,
@@ -105,3 +106,19 @@ def test_what_is_no_number_stays_none():
     x[1, 40], x[2, 3] = np.nan, 1e-38
     got = model(x)
     assert not got[0].any() and np.isnan(got[1]).all() and np.abs(got[2]).max() < 1e-36
+
+
+@pytest.mark.parametrize(("rows", "whole"), [(16, True), (1, False), (17, False)])
+def test_the_last_panel_is_filled_up_for_matrix_registers(rows, whole):
+    """Columns that no panel of matrix registers would have are computed and left out, where tiles take the rows."""
+    operands, target = _operands(4, 32, 45, 96, True), Target("llvm -mcpu=sapphirerapids -cores=1")
+    mod = pack_blockwise(_product(relay.var("x", shape=(rows, 96)), operands), backend_of(target))
+    (product,) = [node for node in calls(mod["main"].body) if is_call(node, "nn.dense_blockwise")]
+    assert product.attrs["units"] == (64 if whole else 45)
+    data = RNG.standard_normal((rows, 96)).astype(np.float32)
+    expected = np.maximum(dense_blockwise(data, *operands, 4), 0)
+    (found,) = relay.interpret(mod, [data])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+    if target.is_host:
+        compiled = build_model(_product(relay.var("x", shape=(rows, 96)), operands), target, threads=1)
+        np.testing.assert_allclose(compiled(data), expected, rtol=0, atol=1e-5 * np.abs(expected).max())

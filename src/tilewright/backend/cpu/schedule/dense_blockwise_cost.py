@@ -124,6 +124,11 @@ def blockwise_cost(workload: BlockwiseWorkload, config: Mapping[str, int], targe
     )
 
 
+def takes_matrix_registers(rows: int, target: Target) -> bool:
+    """True if tiles of matrix registers divide so many rows."""
+    return multiplies_tiles(1, target) and any(rows % high == 0 for high in range(_LOWEST, ROWS + 1))
+
+
 def blockwise_panel(units: int, target: Target) -> int:
     """Columns of a panel: a few vectors; 0 where `units` do not fill one."""
     lanes = target.machine.lanes()

@@ -4,17 +4,22 @@ Before: nn.dense_blockwise(%x, %w, %s)                %w: [N, blocks, bytes], %s
 After:  nn.dense_blockwise(%x, packed, scales, units=N)        packed: [N / 32, blocks, rows, 32, 4], scales: [N / 32,
             blocks, 32]
 
-Their size stays: only rows of zeros are put behind the last one where the panels do not divide N.
+Their size stays: only rows of zeros are put behind the last one where the panels do not divide N. Where matrix
+registers take the rows of the data, the product has columns for these too, and a slice leaves them out.
 """
 
 from __future__ import annotations
+
+import math
 
 from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import get
+from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import rewrite
+from tilewright.relay.transform.simplify.make import first_of
 from tilewright.tir.dot_product import GROUP
 from tilewright.topi.reference.blockwise import pack_rows, pack_weight, step_of
 
@@ -46,6 +51,11 @@ def pack_blockwise(mod: IRModule, backend: GraphBackend) -> IRModule:
         if not panel:
             return None
         packed = [constant(x, 0 if position else bits, panel) for position, x in enumerate(constants)]
-        return Call(dense, [data, *packed], node.attrs.replace(units=len(weight)), node.span)
+        units = len(weight)
+        leading = tensor_type_of(data).shape[:-1]
+        whole = node.attrs["table"] is None and all(isinstance(size, int) for size in leading)
+        if whole and backend.fills_panels(math.prod(leading)):
+            units += -units % panel
+        return first_of(Call(dense, [data, *packed], node.attrs.replace(units=units), node.span), len(weight))
 
     return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, pack))))
