@@ -21,7 +21,7 @@ from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
 from tilewright.driver.plan import model_manifest, unique_constants
-from tilewright.driver.require_oblivious import require_oblivious
+from tilewright.driver.require_oblivious import require_oblivious, require_plain_functions
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Constant
 from tilewright.relay.ir.module import IRModule
@@ -120,7 +120,9 @@ def write_source(
         interface = CInterface.of(manifest)
         run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
         models.append(SourceModel(own, manifest, CModel(interface, "", run)))
-    files = write_models(path, c_name(path, name), built, models, freestanding=freestanding, sealed=sealed)
+    files = write_models(
+        path, c_name(path, name), built, models, freestanding=freestanding, sealed=sealed, oblivious=oblivious
+    )
     return Exported(files, models, built.memories)
 
 
@@ -132,6 +134,7 @@ def write_models(
     head: Sequence[str] | None = None,
     freestanding: bool = False,
     sealed: Seal | None = None,
+    oblivious: bool = False,
 ) -> Exported:
     """Write the text of models, their header, and their weights where they are large, or `sealed` by two keys.
 
@@ -149,6 +152,8 @@ def write_models(
         functions.append(checked_text(model.name, interface))
     if head is None:
         kernels = [text.decode() for text in split_objects(built.code)]
+        if oblivious:
+            require_plain_functions("\n".join(kernels))
         top = _TOP.format(name=name, version=first.tilewright_version, semantics=" ".join(SEMANTICS))
         head = [top, source_prelude([*kernels, *functions], freestanding), *kernels]
     data = _section(first, weights).tobytes() if large else b""

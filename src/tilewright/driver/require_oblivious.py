@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
+from tilewright.backend.c.backend import MASK_CHOICES
 from tilewright.backend.kernels import Task
 from tilewright.driver.lower import lowering_stages
 from tilewright.errors import UnsupportedError
@@ -19,19 +21,29 @@ _REMEDIES = {
     "address": "scan a whole table instead of reading at an index (`take` and `gather` of a fixed axis are scanned)",
     "branch": "choose between values (`where`) instead of running one side",
     "trip count": "compute a fixed number of steps",
+    "division": "divide by constants or in floating point",
     "call": "replace the operator by one that is compiled",
 }
 
 
+#: Functions of C source, by the beginning of their names, that branch.
+_UNEVEN = {
+    "fmod": "takes as long as its argument is large",
+    "tilewright_to_half": "branches by the size of the number (float16)",
+    "tilewright_from_half": "branches by the size of the number (float16)",
+    "tilewright_to_bfloat": "branches for NaN (bfloat16)",
+}
+
+
 def oblivious_context() -> AbstractContextManager[object]:
-    """The open `PassContext` with what oblivious code needs: gathers as scans, and no tables in vector registers."""
+    """The open `PassContext` with what oblivious code needs: scans for gathers, masks for choices, no tables."""
     now = PassContext.current()
     return PassContext(
         opt_level=now.opt_level,
         required_pass=[*now.required_pass, "scan_gathers"],
         disabled_pass=[*now.disabled_pass, "lookup_tables"],
         instruments=now.instruments,
-        config=now.config,
+        config={**now.config, MASK_CHOICES: True},
     )
 
 
@@ -46,6 +58,13 @@ def require_oblivious(tasks: Sequence[Task], target: Target) -> None:
         f"{len(found)} of {len(tasks)} kernels are not oblivious:\n"
         + "\n".join([*lines, *(f"what to do ({kind}): {_REMEDIES[kind]}" for kind in kinds)])
     )
+
+
+def require_plain_functions(text: str) -> None:
+    """Raise `UnsupportedError` for kernels in C that call a function whose time depends on its arguments."""
+    called = [f"{name}, which {why}" for name, why in _UNEVEN.items() if re.search(rf"\b{name}", text)]
+    if called:
+        raise UnsupportedError(f"the model is not oblivious: it calls {'; '.join(called)}; compute it in another way")
 
 
 def _dependences(task: Task, target: Target) -> list[Dependence]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tilewright.support.recursion import nested
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import BufferLoad, Call, Expr, Let, Var
+from tilewright.tir.expr import BinaryExpr, BufferLoad, Call, Div, Expr, FloorDiv, FloorMod, Let, Mod, Var
 from tilewright.tir.intrinsics import INTRINSICS, written_through
 from tilewright.tir.node import Node
 from tilewright.tir.printer import to_text
@@ -28,7 +28,10 @@ _LONGEST = 100
 
 
 class Dependence(NamedTuple):
-    """One spot where data can be observed: `kind` is "branch", "trip count", "address" or "call", `text` the code."""
+    """One spot where data can be observed: its code `text`.
+
+    `kind` is "branch", "trip count", "address", "division" (of integers) or "call".
+    """
 
     kind: str
     text: str
@@ -42,7 +45,7 @@ def data_dependences(func: PrimFunc) -> list[Dependence]:
 
     Data is what its buffers hold, and what it computes of that; scalar parameters, sizes among them, are public.
     """
-    data = _Data(func)
+    data = DataFlow(func)
     found: dict[Dependence, None] = {}
 
     def look(node: Node) -> None:
@@ -62,6 +65,8 @@ def _observable(node: Node) -> list[tuple[str, tuple[Expr, ...]]]:
         return [("trip count", (node.min, node.extent))]
     if isinstance(node, BufferLoad | BufferStore):
         return [("address", node.indices)]
+    if isinstance(node, BinaryExpr):
+        return [("division", _divisor(node))]
     if not isinstance(node, Call):
         return []
     if node.op in _CHOICES:
@@ -71,7 +76,14 @@ def _observable(node: Node) -> list[tuple[str, tuple[Expr, ...]]]:
     return [("address", node.args[1:])] if node.op == "pointer_add" else []
 
 
-class _Data:
+def _divisor(node: Node) -> tuple[Expr, ...]:
+    """The divisor of integers: how long a processor divides depends on it, and that 0 and -1 differ is a branch."""
+    if isinstance(node, Div | Mod | FloorDiv | FloorMod) and node.dtype.is_int:
+        return (node.b,)
+    return ()
+
+
+class DataFlow:
     """The buffers of a function that hold data, and the variables whose values depend on it."""
 
     def __init__(self, func: PrimFunc) -> None:

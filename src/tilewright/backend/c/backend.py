@@ -9,7 +9,12 @@ from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.source.c import EmittedSource, emit_c, emit_static_c
 from tilewright.codegen.source.compile_c import compile_c
 from tilewright.errors import UnsupportedError
+from tilewright.relay.transform.manager.pass_manager import PassContext, register_config_option
 from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.transform.mask_choices import mask_choices
+
+MASK_CHOICES = "tir.mask_choices"
+register_config_option(MASK_CHOICES, "C source chooses between values by masks, where a compiler could make a branch")
 
 
 class CBackend(CpuBackend):
@@ -54,8 +59,11 @@ class SourceBackend(CBackend):
         """Any will do: the code is for one thread."""
 
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
-        """Static functions."""
-        return emit_static_c(for_c(funcs, self.target))
+        """Static functions; within `PassContext(config={"tir.mask_choices": True})` without choices by data."""
+        made = for_c(funcs, self.target)
+        if PassContext.current().config.get(MASK_CHOICES):
+            made = [mask_choices(func) for func in made]
+        return emit_static_c(made)
 
     def assemble(self, text: str) -> bytes:
         """The text."""

@@ -21,7 +21,8 @@ _NUMBERS = """\
 #define NAN (INFINITY - INFINITY)
 #endif"""
 
-#: Of a type with {digits} bits behind the point: numbers of that size and more have none behind theirs.
+#: Without branches. Of a type with {digits} bits behind the point: numbers of that size and more have none behind
+#: theirs.
 _ROUNDING = """\
 TILEWRIGHT_MAYBE {t} tilewright_fabs{f}({t} x) {{
   return tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(x) & ~({u}_t)0 >> 1);
@@ -31,21 +32,22 @@ TILEWRIGHT_MAYBE {t} tilewright_copysign{f}({t} x, {t} sign) {{
   return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(x) & mask) | (tilewright_bits_{d}_{u}(sign) & ~mask));
 }}
 TILEWRIGHT_MAYBE {t} tilewright_trunc{f}({t} x) {{
-  if (!(tilewright_fabs{f}(x) < {whole})) return x;
-  return tilewright_copysign{f}(({t})({i}_t)x, x);
+  const {u}_t bits = tilewright_bits_{d}_{u}(x), small = 0 - ({u}_t)(tilewright_fabs{f}(x) < {whole});
+  const {t} made = tilewright_copysign{f}(({t})({i}_t)tilewright_bits_{u}_{d}(bits & small), x);
+  return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(made) & small) | (bits & ~small));
 }}
 TILEWRIGHT_MAYBE {t} tilewright_floor{f}({t} x) {{
   const {t} whole = tilewright_trunc{f}(x);
-  return whole > x ? whole - 1 : whole;
+  return whole - ({t})(whole > x);
 }}
 TILEWRIGHT_MAYBE {t} tilewright_ceil{f}({t} x) {{
   const {t} whole = tilewright_trunc{f}(x);
-  return whole < x ? tilewright_copysign{f}(whole + 1, x) : whole;
+  return tilewright_copysign{f}(whole + ({t})(whole < x), x);
 }}
 TILEWRIGHT_MAYBE {t} tilewright_rint{f}({t} x) {{
-  const {t} size = tilewright_fabs{f}(x);
-  if (!(size < {whole})) return x;
-  return tilewright_copysign{f}(size + {whole} - {whole}, x);
+  const {t} size = tilewright_fabs{f}(x), made = tilewright_copysign{f}(size + {whole} - {whole}, x);
+  const {u}_t small = 0 - ({u}_t)(size < {whole});
+  return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(made) & small) | (tilewright_bits_{d}_{u}(x) & ~small));
 }}
 TILEWRIGHT_MAYBE {t} tilewright_fmod{f}({t} x, {t} y) {{
   const {t} size = tilewright_fabs{f}(x), step = tilewright_fabs{f}(y);
