@@ -69,7 +69,7 @@ def load(
 
 
 def _unsealed(path: str | os.PathLike[str], check: bool, verify: Key | None, decrypt: Key) -> Artifact:
-    """What a sealed artifact holds; the decrypted bytes are in memory alone."""
+    """The artifact in a sealed one; the decrypted bytes are in memory alone."""
     if verify is None:
         raise InputError("a sealed artifact is signed: name the public key as well (verify=…)")
     try:

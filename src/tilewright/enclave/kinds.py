@@ -25,13 +25,19 @@ def open_enclave(files: Exported, kind: str, optimize: str = "-O2") -> EnclaveMo
     The files may go afterwards. Raises as the kind's class does, and `InputError` for an unknown kind.
     """
     require_kind(kind)
+    return KINDS[kind](source_of(files), optimize)
+
+
+def source_of(files: Exported) -> EnclaveSource:
+    """The model in C source, one, with what a program around it has to know. Raises `InputError`."""
     if len(files.models) != 1:
         raise InputError("an enclave runs one model: write them one by one")
     (model,) = files.models
     weights = files[2] if len(files) > 2 else None
+    if weights is not None and weights.suffix == ".sealed":
+        raise InputError("sealed weights are opened by a program with the keys; write the model without --encrypt")
     target, version = str(model.manifest.target), model.manifest.tilewright_version
-    source = EnclaveSource(model.name, model.c_model.interface, files[0], files[1], weights, target, version)
-    return KINDS[kind](source, optimize)
+    return EnclaveSource(model.name, model.c_model.interface, files[0], files[1], weights, target, version)
 
 
 def require_kind(kind: str) -> None:

@@ -34,7 +34,7 @@ class WasmModel(EnclaveModel):
     """A model in a WebAssembly module; `module` is its bytes, to be written to a file for other hosts."""
 
     def __init__(self, source: EnclaveSource, optimize: str = "-O2") -> None:
-        """Compile the module and give it memory.
+        """Compile the module and reserve its memory.
 
         Raises `EnvironmentError_` without the extra, `InputError` for C source that calls a library.
         """

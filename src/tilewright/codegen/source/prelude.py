@@ -38,11 +38,13 @@ TILEWRIGHT_MAYBE {t} tilewright_trunc{f}({t} x) {{
 }}
 TILEWRIGHT_MAYBE {t} tilewright_floor{f}({t} x) {{
   const {t} whole = tilewright_trunc{f}(x);
-  return whole - ({t})(whole > x);
+  const {u}_t above = 0 - ({u}_t)(whole > x); /* of whole - (whole > x) GCC makes a branch */
+  return whole - tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(({t})1) & above);
 }}
 TILEWRIGHT_MAYBE {t} tilewright_ceil{f}({t} x) {{
   const {t} whole = tilewright_trunc{f}(x);
-  return tilewright_copysign{f}(whole + ({t})(whole < x), x);
+  const {u}_t below = 0 - ({u}_t)(whole < x);
+  return tilewright_copysign{f}(whole + tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(({t})1) & below), x);
 }}
 TILEWRIGHT_MAYBE {t} tilewright_rint{f}({t} x) {{
   const {t} size = tilewright_fabs{f}(x), made = tilewright_copysign{f}(size + {whole} - {whole}, x);
