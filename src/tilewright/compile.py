@@ -141,6 +141,7 @@ def export_source(
     seal: tuple[Key, Key] | None = None,
     ram_limit: int | None = None,
     rom_limit: int | None = None,
+    records: Records | None = None,
 ) -> Exported:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
@@ -149,13 +150,14 @@ def export_source(
     depends on data, and an `UnsupportedError` names the kernels where that cannot be; with `seal`, a private key and
     one of encryption, the weights are a file that only the reader in the source opens (docs/enclaves.md). Where the
     workspace is to have at most `ram_limit` bytes, or constants and code `rom_limit`, code for boards is slower but
-    smaller (`board.limits`). For the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile`
-    does, `UnsupportedError` for other targets that are no processor and for limits that nothing meets, and
-    `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    smaller (`board.limits`). `records` as in `compile`. For the targets "opencl" and "cuda" it launches the model's
+    kernels. Raises as `compile` does, `UnsupportedError` for other targets that are no processor and for limits that
+    nothing meets, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
-        model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding
-    )
+        model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding,
+        records=records,
+    )  # fmt: skip
     target = request.target
     mod = expand_calls(lower_external(request.imported()))
     sealed, limits = None if seal is None else Seal(*seal), Limits(ram_limit, rom_limit)
@@ -171,7 +173,7 @@ def export_source(
             f"a model with control flow is not oblivious: it needs the virtual machine for {obstacle}"
         )
     if obstacle:
-        graphs = partial(optimize, target=target)
+        graphs = partial(optimize, target=target, records=request.records)
 
         def program(file: Path) -> Exported:
             return write_program_source(mod, backend, graphs, file, name, freestanding, sealed)
@@ -182,7 +184,7 @@ def export_source(
         return write_source(graphs, backend, file, name, freestanding, sealed, oblivious)
 
     with oblivious_context() if oblivious else nullcontext():
-        return write_within([(c_name(Path(path), name), mod)], target, Path(path), straight, limits)
+        return write_within([(c_name(Path(path), name), mod)], target, Path(path), straight, limits, request.records)
 
 
 def export_image(

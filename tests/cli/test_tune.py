@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -67,3 +68,8 @@ def test_the_summary_stands_below_the_table(
         view.begin([task])
         view.end(task)
     assert re.search("dense_3.*faster: by much", capsys.readouterr().out, re.DOTALL)
+
+
+def test_on_a_board_instructions_are_counted(model: Path, refused: Callable[..., str]) -> None:
+    assert "--minutes is not for --board" in refused("tune", model, "--board", "virt", "--minutes", "1")
+    assert "there is no board 'vird'" in refused("tune", model, "--board", "vird")

@@ -45,6 +45,10 @@ class Board:
         """The start of the names of its compiler and tools."""
         return _ARM if self.cpu.startswith("cortex") else _RISCV
 
+    def instructions(self, counted: int) -> int:
+        """The instructions that a difference of the board's counter stands for."""
+        return round(counted * 1000 / self.mhz) if self.timer else counted
+
     def flags(self, cpu: str = "") -> tuple[str, ...]:
         """The compiler's flags for a processor, by default the board's own. Raises `InputError` for another kind."""
         cpu = cpu if cpu in FLAGS else self.cpu

@@ -22,6 +22,9 @@ OPTIONS = (
     "-fno-tree-loop-distribute-patterns",
 )  # fmt: skip
 
+#: Calls at the begin and end of functions; not of those whose names contain these texts, which kernels call.
+_COUNTED = ("-finstrument-functions", "-finstrument-functions-exclude-function-list=tilewright_")
+
 
 @dataclass(frozen=True)
 class BoardProgram:
@@ -58,8 +61,10 @@ def require_tools(board: Board) -> None:
             raise EnvironmentError_(f"the board {board.name} needs {tool} (Debian: apt install {wanted})")
 
 
-def build_image(program: BoardProgram, board: Board, cpu: str = "") -> tuple[bytes, Sizes]:
+def build_image(program: BoardProgram, board: Board, cpu: str = "", kernels: bool = False) -> tuple[bytes, Sizes]:
     """The image of a model for a board, as ELF, and its sizes; `cpu` where the code is for another of its kind.
+
+    With `kernels` it counts each of them (`kernel_counts.py`).
 
     Raises `EnvironmentError_` without the compiler, `UnsupportedError` where the model does not fit, with the words of
     the linker.
@@ -73,10 +78,11 @@ def build_image(program: BoardProgram, board: Board, cpu: str = "") -> tuple[byt
         (work / f"{program.name}.h").write_text(program.header)
         (work / "board_model.h").write_text(f'#include "{program.name}.h"\n')
         (work / "model.c").write_text(program.source)
-        (work / "main.c").write_text(program_text(board, program.name, program.interface))
+        (work / "main.c").write_text(program_text(board, program.name, program.interface, kernels))
         (work / "board.ld").write_text(linker_script(board))
         _run([compiler, *flags, *OPTIONS, "-c", "main.c", "-o", "main.o"], work)
-        sizes = compiled_sizes(work, board.prefix, flags, program.interface.workspace_size)
+        model_flags = (*flags, *(_COUNTED if kernels else ()))
+        sizes = compiled_sizes(work, board.prefix, model_flags, program.interface.workspace_size)
         link = ["-nostdlib", "-Wl,--gc-sections", "-T", "board.ld", "main.o", "model.o", "-lgcc", "-o", "image.elf"]
         _run([compiler, *flags, *link], work)
         return (work / "image.elf").read_bytes(), sizes

@@ -21,6 +21,7 @@ from tilewright.driver.build_source import Exported, source_backend
 from tilewright.driver.optimize import optimize
 from tilewright.driver.small_tiles import small_tiles
 from tilewright.errors import EnvironmentError_, UnsupportedError
+from tilewright.records.database import Database
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op.cost import flops
@@ -83,9 +84,14 @@ WriteGraphs = Callable[[Sequence[tuple[str, IRModule]], Path], Exported]
 
 
 def write_within(
-    modules: Sequence[tuple[str, IRModule]], target: Target, path: Path, write: WriteGraphs, limits: Limits
+    modules: Sequence[tuple[str, IRModule]],
+    target: Target,
+    path: Path,
+    write: WriteGraphs,
+    limits: Limits,
+    records: Database | None = None,
 ) -> Exported:
-    """Write models, before the graph passes, by `write`; slower where limits ask for it.
+    """Write models, before the graph passes, by `write`, with tuned `records`; slower where limits require it.
 
     Raises `UnsupportedError` with the smallest figures that were reached where nothing fits; then no file is written.
     `EnvironmentError_` where code has to be counted and there is no compiler for the target.
@@ -93,7 +99,9 @@ def write_within(
 
     def written(steps: Sequence[_Step]) -> Write:
         def attempt(file: Path) -> Exported:
-            graphs = [(own, _optimized(mod, target, step)) for (own, mod), step in zip(modules, steps, strict=True)]
+            graphs = [
+                (own, _optimized(mod, target, step, records)) for (own, mod), step in zip(modules, steps, strict=True)
+            ]
             made = write(graphs, file)
             if limits:
                 made.traded = [_traded(own, step) for (own, _), step in zip(modules, steps, strict=True)]
@@ -168,10 +176,10 @@ def _figures(made: Exported, limits: Limits, target: Target) -> tuple[int, int]:
     return ram, sizes.rom
 
 
-def _optimized(mod: IRModule, target: Target, step: _Step) -> IRModule:
+def _optimized(mod: IRModule, target: Target, step: _Step, records: Database | None) -> IRModule:
     bands = step.bands
     after = {} if bands is None else {_BEHIND: lambda made: patches(made, bands)}
-    optimized = optimize(mod, target, None, after)
+    optimized = optimize(mod, target, records, after)
     return small_tiles(optimized, target, _TILES[step.tiles][0])[0] if step.tiles else optimized
 
 

@@ -192,13 +192,45 @@ int board_main(void) {
   file = open_file("figures.bin", 11, 5);
   transfer(5, file, figures, sizeof figures);
   close_file(file);
-#if UINTPTR_MAX > 0xffffffffu || defined(__riscv)
+%(finish)s#if UINTPTR_MAX > 0xffffffffu || defined(__riscv)
   { static const uintptr_t why[2] = {0x20026, 0}; host(0x18, why); }
 #else
   host(0x18, (const void *)0x20026);
 #endif
   for (;;) {}
 }
+"""
+
+
+#: Functions that the compiler calls as a kernel begins and ends: what is looked up is looked up before or after.
+_KERNELS = """
+#define MOST_KERNELS 512
+static struct { uint64_t kernel, spent; } kernels[MOST_KERNELS];
+static uint64_t begun[MOST_KERNELS];
+static uint32_t kernel_index(void *kernel) {
+  uint32_t i = 0;
+  while (i < MOST_KERNELS - 1 && kernels[i].kernel && kernels[i].kernel != (uintptr_t)kernel) i++;
+  kernels[i].kernel = (uintptr_t)kernel;
+  return i;
+}
+void __cyg_profile_func_enter(void *kernel, void *site);
+void __cyg_profile_func_enter(void *kernel, void *site) {
+  uint32_t i = kernel_index(kernel);
+  (void)site;
+  begun[i] = counted();
+}
+void __cyg_profile_func_exit(void *kernel, void *site);
+void __cyg_profile_func_exit(void *kernel, void *site) {
+  uint64_t end = counted();
+  uint32_t i = kernel_index(kernel);
+  (void)site;
+  kernels[i].spent += end - begun[i];
+}
+"""
+_FINISH_KERNELS = """\
+  file = open_file("kernels.bin", 11, 5);
+  transfer(5, file, kernels, sizeof kernels);
+  close_file(file);
 """
 
 
@@ -218,8 +250,8 @@ def linker_script(board: Board) -> str:
     )
 
 
-def program_text(board: Board, name: str, interface: CInterface) -> str:
-    """The program that runs the model `name`, of fixed sizes, once."""
+def program_text(board: Board, name: str, interface: CInterface, kernels: bool = False) -> str:
+    """The program that runs the model `name`, of fixed sizes, once; with `kernels` it counts each of them."""
     start = f"#define TIMER {board.timer:#x}u\n{_ARM_START}" if board.timer else _RISCV_START
     names: dict[str, list[str]] = {"input": [], "output": []}
     sizes: dict[str, list[int]] = {"input": [], "output": []}
@@ -238,6 +270,7 @@ def program_text(board: Board, name: str, interface: CInterface) -> str:
         "output_bytes": ", ".join(map(str, sizes["output"])) or "0",
         "input_count": len(interface.inputs),
         "output_count": len(interface.outputs),
+        "finish": _FINISH_KERNELS if kernels else "",
         "call": f"tilewright_{name}_run(inputs, outputs, room + GUARD, SIZE)",
     }
-    return "".join([_COMMON, start, main])
+    return "".join([_COMMON, start, _KERNELS if kernels else "", main])

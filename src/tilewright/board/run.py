@@ -31,9 +31,14 @@ class BoardRun:
 
 
 def run_image(
-    image: bytes, program: BoardProgram, board: Board, inputs: Sequence[Array], seconds: float = MOST_SECONDS
+    image: bytes,
+    program: BoardProgram,
+    board: Board,
+    inputs: Sequence[Array],
+    seconds: float = MOST_SECONDS,
+    files: dict[str, bytes] | None = None,
 ) -> BoardRun:
-    """Run an image that `build_image` made on arrays for its inputs.
+    """Run an image that `build_image` made on arrays for its inputs; all files that it wrote go to `files`.
 
     The count is exact on RISC-V, and to a tick of the timer (25 to 50 instructions) on Arm; the same on every machine.
     Raises `InputError` with the model's own words where it stops, `EnvironmentError_` where the board does.
@@ -55,8 +60,10 @@ def run_image(
             raise InputError(f"the model stopped on the board: {program.interface.errors[code - 1]}")
         if not intact:
             raise EnvironmentError_("the model wrote outside of its workspace; please report it with the model")
+        if files is not None:
+            files.update({path.name: path.read_bytes() for path in work.glob("*.bin")})
         results = _outputs((work / "outputs.bin").read_bytes(), program)
-    return BoardRun(results, round(count * 1000 / board.mhz) if board.timer else count, stack)
+    return BoardRun(results, board.instructions(count), stack)
 
 
 def _outputs(data: bytes, program: BoardProgram) -> list[Array]:

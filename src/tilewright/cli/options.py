@@ -246,6 +246,7 @@ class ModelOptions:
                 seal=as_source.seal,
                 ram_limit=as_source.ram_limit,
                 rom_limit=as_source.rom_limit,
+                records=self.records,
             )
 
     def export_image(self, paths: Sequence[str], output: str, as_source: SourceOptions) -> Exported:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -69,6 +70,7 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--target", help="what to tune for  [default: cpu]")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
+@click.option("--board", metavar="NAME", help="count instructions on this board under qemu instead of time")
 @click.option("--no-cache", is_flag=True, help="as of all verbs that compile; what is measured is never from the cache")
 @_elsewhere_options
 def tune_command(
@@ -85,6 +87,7 @@ def tune_command(
     shapes: str | None,
     threads: int | None,
     no_cache: bool,
+    board: str | None,
     elsewhere: _Elsewhere,
 ) -> None:
     """Measure schedules for the kernels of MODEL, and keep the best in a file of records.
@@ -97,6 +100,13 @@ def tune_command(
     """
     require_model(model, "tune")
     records = records or f"{model}.records.jsonl"
+    if board is not None:
+        given = {"--minutes": minutes, "--report": report, "--threads": threads, "--tracker": elsewhere.tracker}
+        for option, value in given.items():
+            if value is not None:
+                raise InputError(f"{option} is not for --board, which counts every configuration, or --trials of them")
+        _tune_on_board(model, parse_shapes(shapes), target, board, records, trials, json_path)
+        return
     for path in filter(None, (report, json_path)):
         check_writable(path, model)
     if minutes is None and trials is None:
@@ -110,6 +120,36 @@ def tune_command(
         click.echo(f"what was measured is in {records}: the same command goes on from there", err=True)
         raise
     _write(result, model, records, report, json_path)
+
+
+def _tune_on_board(
+    model: str,
+    shapes: Any,
+    target_name: str | None,
+    board_name: str,
+    records: str,
+    trials: int | None,
+    json_path: str | None,
+) -> None:
+    """Count configurations on a board, and print those of each kernel."""
+    # only for boards
+    from tilewright.autotvm.network.tune_on_board import tune_on_board
+    from tilewright.board import board_named
+    from tilewright.board.image import require_tools
+    from tilewright.frontend.formats.import_model import import_model
+    from tilewright.target import Target
+
+    board = board_named(board_name)
+    require_tools(board)
+    target = Target(target_name or f"c -mcpu={board.cpu}")
+    board.flags(getattr(target, "cpu", ""))
+    result = tune_on_board(import_model(model, shapes), board, target, records, partial(click.echo, err=True), trials)
+    for task in result.tasks:
+        config = ", ".join(f"{name} {value}" for name, value in task.config.items())
+        click.echo(f"{task.default:12,} -> {task.best:12,}  {task.tried:3} tried  {task.name} ({config})")
+    click.echo(f"{result.before:,} instructions on {board.name}, tuned {result.after:,}; records in {records}")
+    if json_path:
+        write_file(json_path, lambda path: path.write_text(json.dumps(asdict(result), indent=2) + "\n"))
 
 
 def _tuned(

@@ -1,0 +1,40 @@
+"""Instructions of each kernel of a model on a board, from one run: GCC calls a function as a kernel begins and ends."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tilewright.board.boards import Board
+from tilewright.board.image import BoardProgram, build_image
+from tilewright.board.run import BoardRun, run_image
+from tilewright.runtime.memory import Array
+
+
+def count_kernels(
+    program: BoardProgram, board: Board, cpu: str, inputs: Sequence[Array]
+) -> tuple[BoardRun, dict[str, int]]:
+    """A run on these inputs, and the instructions that all calls of each kernel took in it, by name.
+
+    Each call has some 40 instructions of counting in its figure, and those of the whole run have all of them.
+    """
+    image, _ = build_image(program, board, cpu, kernels=True)
+    files: dict[str, bytes] = {}
+    run = run_image(image, program, board, inputs, files=files)
+    found = np.frombuffer(files["kernels.bin"], np.dtype([("address", "<u8"), ("ticks", "<u8")]))
+    names = _functions(image, board)
+    counts = {names[int(address) & ~1]: board.instructions(int(ticks)) for address, ticks in found if address}
+    return run, counts
+
+
+def _functions(image: bytes, board: Board) -> dict[int, str]:
+    """The functions of an image by address."""
+    with tempfile.NamedTemporaryFile(suffix=".elf") as file:
+        Path(file.name).write_bytes(image)
+        listed = subprocess.run([f"{board.prefix}nm", file.name], capture_output=True, text=True, check=True).stdout
+    lines = (line.split() for line in listed.splitlines())
+    return {int(words[0], 16): words[2].split(".")[0] for words in lines if len(words) == 3 and words[1] in "tT"}
