@@ -44,6 +44,8 @@ FORMATS = (
 #: Constants that no processor changes, by the reason.
 ALLOWED = {
     "limits compile time or the size of code": (
+        "relay/transform/quantize/pair_order.py:_ATTEMPTS",
+        "relay/transform/quantize/pair_order.py:_FEW",
         "relay/transform/functional/partial_evaluate.py:FUEL",
         "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
@@ -260,6 +262,8 @@ ALLOWED = {
         "relay/transform/quantize/quantize_to_shifts.py:_LOW",
         "relay/transform/quantize/quantize_to_shifts.py:_MULTIPLIER",
         "relay/transform/quantize/quantize_to_shifts.py:_SUM_BITS",
+        "relay/transform/quantize/pair_order.py:_MOST",
+        "relay/transform/quantize/pair_order.py:_TOGETHER",
         "relay/transform/quantize/thresholds.py:_BINS",
         "relay/transform/quantize/thresholds.py:_LEVELS",
     ),
@@ -304,6 +308,7 @@ ALLOWED = {
         "backend/cpu/schedule/product_spaces.py:_DEPTH_BLOCKS",
         "backend/cpu/schedule/product_spaces.py:_LOWEST",
         "backend/cpu/schedule/product_spaces.py:_MATRIX_ROWS",
+        "backend/cpu/schedule/product_spaces.py:_ORDERED_UNITS",
         "backend/cpu/schedule/product_spaces.py:_SPARE_LOADS",
         "backend/cpu/schedule/tiled_conv2d.py:FLAT",
         "backend/cpu/schedule/tiled_conv2d.py:_PIXELS",
@@ -360,6 +365,7 @@ ALLOWED = {
         "backend/cpu/schedule/dense_blockwise_cost.py:_PRODUCTS",
         "backend/cpu/schedule/dense_blockwise_cost.py:_UNPACKING",
         "backend/cpu/schedule/product.py:_CLEARED",
+        "backend/cpu/schedule/product.py:_PAIRED",
         "backend/cpu/schedule/product.py:_WITH_ADDING_UP",
         "backend/cpu/schedule/half_intrin.py:_PAIR",
         "backend/cpu/schedule/tile_intrin.py:_DATA",

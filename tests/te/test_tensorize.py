@@ -52,6 +52,41 @@ def check(s, A, B, C):
     return func
 
 
+@pytest.mark.parametrize("fits", [True, False])
+def test_an_index_read_from_memory(fits):
+    """Windows of four, each in an order from memory: the intrinsic's lookup stands for the stage's where both agree."""
+
+    def picked(data, order, factor=1):
+        return lambda w, k: data[w * 4 + order[w * 4 + k] * factor]
+
+    a, b = te.placeholder((8,), "int32", name="a"), te.placeholder((8,), "int32", name="b")
+    c = te.compute((2, 4), picked(a, b), name="c")
+
+    def build(inputs, outputs):
+        by_name = {x.name: x for x in inputs}
+
+        def store(k):
+            named = k // 4 * 4 + BufferLoad(by_name["b"], (k,))
+            return BufferStore(outputs[0], BufferLoad(by_name["a"], (named,)), (k // 4, k % 4))
+
+        return loop(8, store)
+
+    intrin = te.decl_tensor_intrin(c.op, build, "pick")
+    A, B = te.placeholder((3, 24), "int32", name="A"), te.placeholder((24,), "int32", name="B")
+    C = te.compute((3, 6, 4), lambda i, w, k: picked(A[i], B, 1 if fits else 2)(w, k), name="C")
+    s = te.create_schedule(C)
+    _, inner = s[C].split(C.op.axis[1], factor=2)
+    s[C].tensorize(inner, intrin)
+    if not fits:
+        with pytest.raises(ScheduleError, match="the stage computes"):
+            te.schedule_to_tir(s, [A, B, C])
+        return
+    rng = np.random.default_rng(0)
+    x, order, found = rng.integers(0, 99, (3, 24)), rng.integers(0, 4, 24), np.zeros((3, 6, 4), "int32")
+    run(te.schedule_to_tir(s, [A, B, C]), x.astype("int32"), order.astype("int32"), found)
+    np.testing.assert_array_equal(found.reshape(3, 24), x[:, np.arange(24) // 4 * 4 + order])
+
+
 @pytest.mark.parametrize("with_reset", [True, False])
 @pytest.mark.parametrize("swapped", [True, False])
 def test_update_inside_an_outer_reduction(with_reset, swapped):

@@ -65,6 +65,26 @@ def test_interpreted_compiled_and_lane_by_lane(lanes: int) -> None:
             np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize("lanes", LANES)
+def test_each_sixteen_lanes_look_up_in_their_own(lanes: int) -> None:
+    table, index, out = (tir.Buffer(name, [lanes], "uint8") for name in ("table", "index", "out"))
+    run = (tir.Ramp(op.const(0), op.const(1), lanes),)
+    found = lookup(tir.BufferLoad(table, run), tir.BufferLoad(index, run))
+    kernel = tir.PrimFunc("kernel", (table, index, out), tir.BufferStore(out, found, run))
+    rng = np.random.default_rng(lanes)
+    x, at = rng.integers(0, 256, lanes).astype("uint8"), rng.integers(0, 16, lanes).astype("uint8")
+    runs = [
+        lambda *arrays: interpret(kernel, *arrays),
+        lambda *arrays: interpret(scalarize_vectors(kernel), *arrays),
+        build([kernel], Target("cpu"))["kernel"],
+        build([kernel], Target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64"))["kernel"],
+    ]
+    for function in runs:
+        result = np.zeros(lanes, "uint8")
+        function(x, at, result)
+        np.testing.assert_array_equal(result, x[np.arange(lanes) // 16 * 16 + at])
+
+
 @pytest.mark.parametrize(
     ("target", "lanes", "instruction"),
     [

@@ -222,15 +222,21 @@ class _Match:
         """The piece of the stage's tensor that the intrinsic's input stands for, from one read of each."""
         intrin_vars = {iv.var for iv in (*self.intrin.op.axis, *self.intrin.op.reduce_axis)}
         at = IndexEvaluator({var: point(value) for var, value in self.values.items()})
+        own = IndexEvaluator({var: point(Linear({var: 1})) for var in intrin_vars})
         wanted = [i for i, n in zip(theirs.indices, theirs.producer.shape, strict=True) if not _is_one(n)]
         offsets: list[Expr] = []
         dims: list[int] = []
         for d, index in enumerate(mine.indices):
+            index, looked_up = _parted(index, at)
+            if looked_up and len(dims) < len(wanted):
+                wanted[len(dims)], same = _parted(wanted[len(dims)], own)
+                if len(same) != len(looked_up) or not self._all_same(same, looked_up):
+                    return None
             interval = at.eval(index)
             total = Linear({index: 1}) if interval is None else interval.lo
             moving = {a: c for a, c in total.terms.items() if a in intrin_vars}
             rest = Linear({a: c for a, c in total.terms.items() if a not in intrin_vars}, total.constant)
-            if moving or interval is None:
+            if moving or interval is None or looked_up:
                 pattern = IndexEvaluator().affine(wanted[len(dims)]) if len(dims) < len(wanted) else Linear({})
                 if dict(pattern.terms) != moving:
                     self.difference = (
@@ -317,6 +323,17 @@ class _Instantiate(Rewriter):
             return BufferStore(node.buffer, value, tuple(self(i) for i in node.indices))
         buffer, indices = self._indices(node.buffer, node.indices)
         return BufferStore(buffer, value, indices)
+
+
+def _parted(index: Expr, at: IndexEvaluator) -> tuple[Expr, list[Expr]]:
+    """An index as the part that is even in its axes and its other summands, such as those read from memory."""
+    summands = [index]
+    while any(isinstance(x, e.Add) for x in summands):
+        summands = [part for x in summands for part in ((x.a, x.b) if isinstance(x, e.Add) else (x,))]
+    looked_up = [x for x in summands if at.eval(x) is None]
+    if not looked_up:
+        return index, []
+    return sum((x for x in summands if x not in looked_up), start=tir_op.const(0, index.dtype)), looked_up
 
 
 def strides_of(buffer: Buffer) -> tuple[Expr, ...]:

@@ -298,7 +298,8 @@ def _shift_right(v: _Evaluator, x: Call) -> Any:
 
 def _lookup(v: _Evaluator, x: Call) -> Any:
     table, index = (np.asarray(v(arg)) for arg in x.args)
-    return _typed(np.append(table, 0)[np.where(index == NONE, ENTRIES, index)], x.dtype)
+    start = np.arange(len(index)) // ENTRIES * ENTRIES if len(table) > ENTRIES else 0
+    return _typed(np.append(table, 0)[np.where(index == NONE, len(table), start + index)], x.dtype)
 
 
 _SPECIAL: dict[str, Callable[[_Evaluator, Call], Any]] = {

@@ -118,7 +118,8 @@ def _pair_of_floats(call: Call) -> str | None:
 
 def _of_table(call: Call) -> str | None:
     table, index = call.args
-    fits = call.dtype is index.dtype and index.dtype.element == "uint8" and table.dtype == "uint8x16"
+    fits = call.dtype is index.dtype and index.dtype.element == "uint8"
+    fits = fits and (table.dtype == "uint8x16" or table.dtype is index.dtype)
     return None if fits else f"picks of 16 uint8 by uint8; {call.dtype} of {table.dtype} by {index.dtype}"
 
 

@@ -32,6 +32,7 @@ DENSE_PACK = "dense_pack"
 BATCH_MATMUL = "batch_matmul"
 #: Sums of dot products of four bytes: of matrices in panels, of images.
 DENSE_DOT = "dense_dot"
+IN_ORDER = "in_order"
 CONV2D_DOT = "conv2d_dot_NCHWc"
 #: Convolutions of bytes for processors without vectors, and what their windows hold.
 BYTE_CONV2D = "byte_conv2d"

@@ -13,7 +13,13 @@ from tilewright.backend.cpu.schedule.dense_blockwise_cost import blockwise_panel
 from tilewright.backend.cpu.schedule.fused_depthwise import fuses_depthwise
 from tilewright.backend.cpu.schedule.grouped_conv2d import groups_to_join
 from tilewright.backend.cpu.schedule.narrow_attention import gains_by_narrow_attention
-from tilewright.backend.cpu.schedule.product_spaces import dense_block, dot_block, half_shape, pair_shape
+from tilewright.backend.cpu.schedule.product_spaces import (
+    dense_block,
+    dot_block,
+    half_shape,
+    ordered_blocks,
+    pair_shape,
+)
 from tilewright.backend.cpu.schedule.recurrent_cost import unit_block
 from tilewright.backend.cpu.schedule.tile_cost import multiplies_tiles
 from tilewright.backend.cpu.schedule.winograd_cost import choose_group
@@ -116,6 +122,10 @@ class CpuRules(Backend):
         """x86-64 with pmaddubsw and without an instruction for all four."""
         target = self.target
         return target.architecture == "x86_64" and target.supports("ssse3") and not self._multiplies_bytes()
+
+    def ordered_blocks(self, units: int, depth: int, rows: int) -> Sequence[tuple[int, float]]:
+        """By cost, beside products of 16-bit numbers."""
+        return ordered_blocks(units, depth, rows, self.target) if self.dots_in_pairs() else ()
 
     def _multiplies_bytes(self) -> bool:
         """True for x86 with an instruction that adds four products of bytes."""

@@ -39,10 +39,10 @@ def lookup(b: FunctionBuilder, call: Call) -> Value:
     """The value of a `lookup`."""
     lanes, kind = call.dtype.lanes, register_type(call.dtype)
     table, index = (b.value(x) for x in call.args)
-    name = lookup_instruction(b.target, lanes)
+    name, entries = lookup_instruction(b.target, lanes), call.args[0].dtype.lanes
     if name is None:
-        return _by_lanes(b, table, index, lanes)
-    if lanes > ENTRIES:
+        return _by_lanes(b, table, index, lanes, entries)
+    if lanes > entries:
         listed = ", ".join(f"i32 {lane % ENTRIES}" for lane in range(lanes))
         narrow = register_type(call.args[0].dtype)
         spread = f"shufflevector {narrow} {table.text}, {narrow} poison, <{lanes} x i32> <{listed}>"
@@ -51,12 +51,14 @@ def lookup(b: FunctionBuilder, call: Call) -> Value:
     return b.define(f"call {kind} {callee}({kind} {table.text}, {kind} {index.text})", table, index)
 
 
-def _by_lanes(b: FunctionBuilder, table: Value, index: Value, lanes: int) -> Value:
+def _by_lanes(b: FunctionBuilder, table: Value, index: Value, lanes: int, entries: int) -> Value:
     found = []
     for lane in range(lanes):
         at = b.defined_once(f"extractelement <{lanes} x i8> {index.text}, i64 {lane}", index)
         low = b.defined_once(f"and i8 {at.text}, {ENTRIES - 1}", at)
-        entry = b.define(f"extractelement <{ENTRIES} x i8> {table.text}, i8 {low.text}", table, low)
+        start = lane // ENTRIES * ENTRIES if entries > ENTRIES else 0
+        own = b.defined_once(f"or i8 {low.text}, {start}", low)
+        entry = b.define(f"extractelement <{entries} x i8> {table.text}, i8 {own.text}", table, own)
         none = b.defined_once(f"icmp slt i8 {at.text}, 0", at)
         found.append(b.define(f"select i1 {none.text}, i8 0, i8 {entry.text}", none, entry))
     return gather_lanes(b, found, f"<{lanes} x i8>", "i8")

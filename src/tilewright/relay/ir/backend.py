@@ -108,6 +108,12 @@ class GraphBackend(Protocol):
         """True if a dot product of bytes is cheaper where sums of two products are known to fit 16 bits."""
         ...
 
+    def ordered_blocks(self, units: int, depth: int, rows: int) -> Sequence[tuple[int, float]]:
+        """Columns of panels in which a product is faster in pairs of bytes, the depth of the data in an order of the
+        panel, than as dot products of other operands; the fastest first, each with its share of their time.
+        """
+        ...
+
     def lookup_cost(self) -> int | None:
         """Vector instructions that look up a vector of bytes in a table of 256; None where tables are not wanted."""
         ...

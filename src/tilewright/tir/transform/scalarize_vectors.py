@@ -14,7 +14,7 @@ from tilewright.tir.dot_product import SUMS
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.look_up import expand_look_up
 from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, LetStmt, PrimFunc, Stmt, seq
-from tilewright.tir.table_lookup import NONE
+from tilewright.tir.table_lookup import ENTRIES, NONE
 from tilewright.tir.transform.folding import FoldingRewriter, fold_add
 from tilewright.tir.visitor import collect, substitute
 
@@ -167,7 +167,8 @@ class _Scalarizer(FoldingRewriter):
         at = self.lane(index, i)
         if isinstance(at, IntImm) and at.value == NONE:
             return op.const(0, table.dtype.element)
-        return self.lane(table, at.astype("int32"))
+        start = i // ENTRIES * ENTRIES if table.dtype.lanes > ENTRIES else op.const(0)
+        return self.lane(table, start + at.astype("int32"))
 
     def _dot(self, x: Call, i: Expr) -> Expr:
         """One lane's sum and the products of its group."""

@@ -9,12 +9,13 @@ four; data are read four neighbours at a time, which lie together as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tilewright import te
+from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.tir.dot_product import SUMS
+from tilewright.tir.table_lookup import ENTRIES
 from tilewright.topi import tag
 from tilewright.topi.nn.conv2d import output_size, workload
 from tilewright.topi.nn.dense import flattened, rows_in_different_sets
@@ -23,41 +24,72 @@ from tilewright.topi.util import extents
 
 
 def dense_dot(
-    data: Tensor, weight: Tensor, in_pairs: bool = False, leading: Sequence[int] = (), units: int = 0
+    data: Tensor,
+    weight: Tensor,
+    in_pairs: bool = False,
+    leading: Sequence[int] = (),
+    units: int = 0,
+    order: Tensor | None = None,
 ) -> Tensor:
     """`data` [..., K] times the transpose of a weight in panels of b rows, [N/b, K/4, b, 4]: int32 [..., N].
 
     Of bfloat16 [N/b, K/2, b, 2] and float32. The result has the first `units` columns (0: all) and, in axes
     `leading`, as many of the first rows of data [R, K].
 
-    `in_pairs` says that sums of two neighbouring products fit 16 bits (`tir/dot_product.py`).
+    `in_pairs` says that sums of two neighbouring products fit 16 bits (`tir/dot_product.py`). With an `order` [N/b, K]
+    each panel has its own of the depth (`ordered_byte`).
 
-    Stages: data_pad (where rows of data would share sets of the cache), dense_dot [..., N/b, b] with the reduction axes
-    k_outer and k_inner, dense_units.
+    Stages: data_pad (where rows of data would share sets of the cache) or in_order [..., N/b, K/16, 16], dense_dot
+    [..., N/b, b] with the reduction axes k_window (of an order), k_outer and k_inner, dense_units.
     """
     panels, groups, block, size = extents(weight)
     wide = SUMS[str(data.dtype)][1]
-    data = rows_in_different_sets(data)
-    outer, inner = te.reduce_axis((0, groups), name="k_outer"), te.reduce_axis((0, size), name="k_inner")
+    rows, windows = data.shape[:-1], 1 if order is None else groups * size // ENTRIES
+    data = rows_in_different_sets(data) if order is None else in_order(data, order)
+    outer = te.reduce_axis((0, groups // windows), name="k_outer")
+    inner = te.reduce_axis((0, size), name="k_inner")
+    window = te.reduce_axis((0, windows), name="k_window")
+    axes = [outer, inner] if order is None else [window, outer, inner]
 
     def body(*i: Any) -> Any:
         *row, panel, lane = i
-        value = data(*row, outer * size + inner).astype(wide)
-        return te.sum(value * weight(panel, outer, lane, inner).astype(wide), axis=[outer, inner])
+        at = outer * size + inner
+        value = data(*row, at) if order is None else data(*row, panel, window, at)
+        group = outer if order is None else window * (groups // windows) + outer
+        return te.sum(value.astype(wide) * weight(panel, group, lane, inner).astype(wide), axis=axes)
 
     facts: dict[str, Any] = {"block": block, **({"in_pairs": True} if in_pairs else {})}
-    sums = te.compute((*data.shape[:-1], panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs=facts)
+    sums = te.compute((*rows, panels, block), body, name="dense_dot", tag=tag.DENSE_DOT, attrs=facts)
 
     def element(*i: Any) -> Any:
         rows = [flattened(i[:-1], leading)] if leading else i[:-1]
         return sums(*rows, i[-1] // block, i[-1] % block)
 
     return te.compute(
-        (*(leading or data.shape[:-1]), units or panels * block),
+        (*(leading or rows), units or panels * block),
         element,
         name="dense_units",
         tag=tag.INJECTIVE,
     )
+
+
+def in_order(data: Tensor, order: Tensor) -> Tensor:
+    """The columns of `data` [..., K] in the order of each panel, in windows of 16: [..., panels, K/16, 16]."""
+    *rows, depth = extents(data)
+
+    def element(*i: Any) -> Any:
+        *row, panel, window, k = i
+        named = order(panel, window * ENTRIES + k)
+        return ordered_byte(lambda column: data(*row, window * ENTRIES + column), named)
+
+    return te.compute((*rows, order.shape[0], depth // ENTRIES, ENTRIES), element, name="in_order", tag=tag.IN_ORDER)
+
+
+def ordered_byte(window: Callable[[Any], Any], named: Any) -> Any:
+    """The byte of a window of 16 that a byte of an order names by its low four bits; 255 less it if it has bit 4."""
+    lowest = tir.op.call_intrin("uint8", "bitwise_and", named, tir.op.const(ENTRIES - 1, "uint8"))
+    turned = tir.op.const(0, "uint8") - tir.op.call_intrin("uint8", "shift_right", named, tir.op.const(4, "uint8"))
+    return tir.op.call_intrin("uint8", "bitwise_xor", window(lowest.astype("int32")), turned)
 
 
 def batch_matmul_dot(a: Tensor, b: Tensor) -> Tensor:

@@ -35,6 +35,15 @@ def _weights(*shape: int) -> np.ndarray:
 _END = {"zero": -3, "low": -100, "high": 127}
 _WINDOW = {"kernel_size": (3, 2), "strides": (1, 2), "padding": (1, 0, 1, 1), "pad_value": -3}
 
+
+def _sevenths(*shape: int) -> Constant:
+    return Constant(np.random.default_rng(2).integers(-64, 65, shape).astype(np.int8))
+
+
+def _order(*shape: int) -> Constant:
+    return Constant(np.random.default_rng(3).integers(0, 32, shape).astype(np.uint8))
+
+
 CASES = {
     "nn.contrib_conv2d_scaled": [
         op.nn.contrib_conv2d_scaled(
@@ -133,6 +142,10 @@ CASES = {
         op.nn.contrib_dense_int8(byte(5, 24), byte(2, 6, 16, 4, dtype="int8"), "NC16n4c"),
         op.nn.contrib_dense_int8(byte(2, 3, 8, dtype="int8"), byte(1, 2, 8, 4, dtype="int8"), "NC8n4c"),
         op.nn.contrib_dense_int8(byte(5, 24, dtype="int16"), byte(2, 12, 16, 2, dtype="int8"), "NC16n2c"),
+    ],
+    "nn.contrib_dense_int8_ordered": [
+        op.nn.contrib_dense_int8_ordered(byte(5, 48), _sevenths(2, 12, 16, 4), _order(2, 48), "NC16n4c"),
+        op.nn.contrib_dense_int8_ordered(byte(2, 3, 64), _sevenths(1, 16, 8, 4), _order(1, 64), "NC8n4c"),
     ],
     "nn.dense_blockwise": [
         op.nn.dense_blockwise(f(3, 40), byte(6, 3, 8), f(6, 3)),

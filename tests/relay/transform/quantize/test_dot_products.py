@@ -186,6 +186,35 @@ def test_pairs_of_the_greatest_bytes_are_exact() -> None:
     np.testing.assert_array_equal(np.asarray(executable(data)), expected)
 
 
+SKYLAKE = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+
+
+@pytest.mark.parametrize("kind", ["spread", "127", "-128", "-128 and 127"])
+@pytest.mark.parametrize("target", [SKYLAKE, HASWELL], ids=["AVX-512", "AVX2"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_products_without_vnni_are_exact_at_the_extremes(kind: str, target: Target, dtype: str) -> None:
+    """Weights that pmaddubsw would saturate in their own order, met by the largest and the smallest data."""
+    made = {
+        "spread": RNG.normal(0, 30, (96, 256)).round().clip(-128, 127),
+        "-128 and 127": RNG.choice([-128, 127], (96, 256)),
+    }
+    weight = made[kind] if kind in made else np.full((96, 256), int(kind))
+    x = relay.var("x", shape=(37, 256), dtype=dtype)
+    product = qnn.dense(x, relay.const(weight.astype("int8")), relay.const(3), relay.const(0), *_scales())
+    ordered = "nn.contrib_dense_int8_ordered" in op_names(
+        dot_products(expand_operators(module(product)), backend_of(target))
+    )
+    assert ordered is (kind in ("spread", "127"))
+    info, data = np.iinfo(dtype), _bytes(dtype, 37, 256)
+    data[:4], data[4:8] = info.max, info.min
+    data[8:16] = RNG.choice([info.min, info.max], (8, 256))
+    exact = (data.astype("int64") - 3) @ weight.T.astype("int64")
+    after = dot_products(expand_operators(module(product)), backend_of(target))
+    np.testing.assert_array_equal(relay.interpret(after, [data])[0], exact)
+    if target.is_host:
+        np.testing.assert_array_equal(np.asarray(tw.compile(module(product), target=target, cache=False)(data)), exact)
+
+
 @pytest.mark.parametrize(
     ("weight", "data", "zero", "expected"),
     [

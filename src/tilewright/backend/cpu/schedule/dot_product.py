@@ -8,6 +8,7 @@ parallel panels, the next one prefetched
       sums[rows, vectors] += dot(four bytes of data, broadcast, four weights a lane)
     epilogue (zero points, scales, rounding) and store
 
+Where each panel has an order of the depth of its own, the tile's rows are copied in this order before its sums.
 Products with matrix registers (AMX) have a whole tile, over all of the depth, as their tensorized step.
 """
 
@@ -16,13 +17,15 @@ from __future__ import annotations
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import parallel_outer, power_of_two_lanes, vectorize_lanes
 from tilewright.backend.cpu.schedule.dot_intrin import dot_intrin
+from tilewright.backend.cpu.schedule.order_intrin import order_intrin, order_windows
 from tilewright.backend.cpu.schedule.pad import schedule_at_root
 from tilewright.backend.cpu.schedule.product import half_tile
 from tilewright.backend.cpu.schedule.tile_intrin import tile_intrin, window_intrin
 from tilewright.backend.cpu.schedule.tiled_conv2d import FLAT, dot_conv2d_workload, window_of
 from tilewright.target import Target
+from tilewright.topi import tag
 from tilewright.topi.schedule.config import Config
-from tilewright.topi.schedule.stages import inline_between, operands_of, shape_of, terms_of
+from tilewright.topi.schedule.stages import extent_of, has_tag, inline_between, operands_of, shape_of, terms_of
 
 #: Panels that are too few to share out alone: tiles of rows are shared too.
 _FEW_PANELS = 8
@@ -41,12 +44,12 @@ def schedule_dense_dot(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target:
     if len(leading) < len(others):
         others = [s[out].fuse(*others)]
     panels, lane = s[out].split(column, factor=panel)
-    tiles, position = s[out].split(others.pop(rows_at), factor=config["tile_rows"])
-    s[out].reorder(*others, panels, tiles, position, lane)
+    tiles, row = s[out].split(others.pop(rows_at), factor=config["tile_rows"])
+    s[out].reorder(*others, panels, tiles, row, lane)
     vectorize_lanes(s, out, lane, panel, target)
     matrix = bool(config.get("matrix", 0))
     if not matrix:  # sums that are in memory need no names
-        s[out].unroll(position)
+        s[out].unroll(row)
     few_panels = columns // panel < _FEW_PANELS and not others
     work = s[out].fuse(panels, tiles) if few_panels else panels
     parallel_outer(s, out, [*others, work], target, terms_of(dense))
@@ -97,8 +100,25 @@ def schedule_conv2d_dot(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target:
 def _schedule_operands(s: te.Schedule, product: te.Tensor, target: Target) -> None:
     """Schedule the operands of the product, each computed once before it."""
     data = product.op.input_tensors[0]
+    if has_tag(data, tag.IN_ORDER):
+        _, data = data.op.input_tensors  # the order, read to find them, comes before
     if isinstance(data.op, te.ComputeOp):
         schedule_at_root(s, data, target)
+
+
+def _put_in_order(s: te.Schedule, sums: te.Tensor, window: te.IterVar, target: Target) -> list[te.IterVar]:
+    """Copy some windows of a tile's rows in the order of its panel when their products are next: [chunks, windows].
+
+    So few bytes stay in the level-1 cache, and are copied while the products before them are computed.
+    """
+    ordered = sums.op.input_tensors[0]
+    together = order_windows(extent_of(window), target)
+    chunks, window = s[sums].split(window, factor=together)
+    *_, row, _, windows, _ = s[ordered].op.axis
+    s[ordered].compute_at(s[sums], chunks)
+    s[ordered].unroll(row)
+    s[ordered].tensorize(windows, order_intrin(together))
+    return [chunks, window]
 
 
 def _multiply_tile(
@@ -128,15 +148,19 @@ def accumulate_dots(
 ) -> te.IterVar:
     """The sums of a tile: the depth outermost, `unrolled` and vectors in registers, the intrinsic innermost.
 
-    Returns the innermost loop over groups of the depth.
+    Returns the innermost loop over groups of the depth, or the one over what is put in order together.
     """
     *reduction, group = s[sums].op.reduce_axis
+    data, weight = sums.op.input_tensors
+    ahead = reduction[-1]
+    if has_tag(data, tag.IN_ORDER):
+        reduction[:1] = _put_in_order(s, sums, reduction[0], target)
+        ahead = reduction[0]
     lanes = power_of_two_lanes(extent, target)
     vectors, vector = s[sums].split(lane, factor=lanes)
     s[sums].reorder(*outer, *reduction, *unrolled, vectors, vector, group)
     for axis in (*unrolled, vectors):
         s[sums].unroll(axis)
-    data, weight = sums.op.input_tensors
     in_pairs = sums.op.attrs.get("in_pairs", False)
     s[sums].tensorize(vector, dot_intrin(lanes, str(data.dtype), str(weight.dtype), in_pairs))
-    return reduction[-1]
+    return ahead

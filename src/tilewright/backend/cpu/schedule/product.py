@@ -32,6 +32,9 @@ from tilewright.topi.schedule.stages import shape_of, terms_of
 #: Cycles in which a core clears a vector of sums: two a cycle, whatever they are added on.
 _CLEARED = 0.5
 
+#: Instructions of four products in pairs: pmaddubsw, pmaddwd by ones, an addition.
+_PAIRED = 3
+
 #: Operands are rounded if the product is expected to take at most this share of its time without.
 WORTH_ROUNDING = 0.9
 
@@ -50,9 +53,10 @@ class ProductWorkload:
     """`batch` products of [rows, depth] by [depth, columns], in panels of `panel` columns (0: the template's choice).
 
     `itemsize` is that of both operands in bytes; those of bytes and bfloat16 are `dots`, four or two at a time, and may
-    be in matrix registers (`tiled`); `halves` are float16, in tiles of vectors. `constant` weights come
-    packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of `cropped`
-    columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced, too.
+    be in matrix registers (`tiled`); `halves` are float16, in tiles of vectors. Bytes may be added `in_pairs` in 16
+    bits, where the processor adds no four, of data copied in an order of each panel (`ordered`). `constant` weights
+    come packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of
+    `cropped` columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced.
     """
 
     rows: int
@@ -67,6 +71,8 @@ class ProductWorkload:
     halves: bool = False
     symbolic: bool = False
     cropped: bool = False
+    in_pairs: bool = False
+    ordered: bool = False
 
     def __post_init__(self) -> None:
         for size in ("rows", "columns", "depth", "batch"):
@@ -224,11 +230,13 @@ def _steps(workload: ProductWorkload, rows: int, panel: int, target: Target) -> 
     rate = machine.fma_per_cycle if lanes == machine.lanes() else machine.half_fma_per_cycle
     steps = _depth_steps(workload)
     if workload.dots:
-        rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or (
-            rate * steps / workload.depth
-        )
+        slowly = rate / _PAIRED if workload.in_pairs else rate * steps / workload.depth
+        rate = (machine.dot_per_cycle if workload.itemsize == 1 else machine.pair_dot_per_cycle) or slowly
     arithmetic = max(rows * vectors / rate, float(machine.fma_latency))
     ports = vectors / machine.vector_loads + rows / machine.broadcast_loads
+    if workload.ordered:  # a vector is permuted and its bytes turned, loaded and stored
+        arithmetic += rows / lanes * 2 / machine.fma_per_cycle
+        ports += rows / lanes * (1 / machine.vector_loads + 1 / machine.stores)
     return steps * arithmetic, steps * ports
 
 

@@ -26,8 +26,9 @@ from tilewright.support.dtype import DType
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
 from tilewright.tir.matrix_tiles import PRODUCTS, ROW_BYTES, ROWS
+from tilewright.topi import tag
 from tilewright.topi.schedule.space import ConfigSpace, divisors
-from tilewright.topi.schedule.stages import shape_of, terms_of
+from tilewright.topi.schedule.stages import has_tag, shape_of, terms_of
 from tilewright.topi.schedule.template import Template
 from tilewright.topi.schedule.workload import DotShape
 
@@ -51,6 +52,10 @@ _FILLED = 0.75
 #: Widths of the panels of columns of a batch of products, in vectors; widest packed panel of a weight matrix.
 _VECTORS, _WIDEST = (4, 3, 2, 1), 6
 
+#: Units of a panel with an order of its own, at most: among 16 inputs of bert's layers, whose weights are spread over
+#: 8 bits, there are pairs that fit for all of 16 units always, of 32 in 99.99 % of the cases, and of 48 in 97 %.
+_ORDERED_UNITS = 32
+
 #: Columns of zeros are added if the product is expected to take at most this share of its time without them.
 _WORTH_FILLING = 0.9
 
@@ -62,12 +67,18 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
     data, weight, depth = *dense.op.input_tensors[:2], terms_of(dense)
     size = data.dtype.itemsize
     static = all(isinstance(extent, IntImm) for extent in (*dense.shape, *data.shape))
-    tiled = static and leading.index(rows) == len(leading) - 1 and (str(data.dtype), str(weight.dtype)) in PRODUCTS
+    ordered = has_tag(data, tag.IN_ORDER)
+    tiled = (
+        static
+        and not ordered
+        and leading.index(rows) == len(leading) - 1
+        and (str(data.dtype), str(weight.dtype)) in PRODUCTS
+    )
     batch, halves = math.prod(leading) // rows, str(data.dtype) == "float16"
     rows = min(rows, math.prod(shape_of(out)[:-1])) if batch == 1 else rows
-    return ProductWorkload(
-        rows, panels * block, depth, block, batch, itemsize=size, dots=True, tiled=tiled or halves, halves=halves
-    )
+    tiled, in_pairs = tiled or halves, dense.op.attrs.get("in_pairs", False)
+    product = ProductWorkload(rows, panels * block, depth, block, batch, size, dots=True, tiled=tiled, halves=halves)
+    return replace(product, in_pairs=in_pairs, ordered=ordered)
 
 
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
@@ -195,6 +206,21 @@ def dot_block(units: int, depth: int, rows: int, target: Target) -> int:
     """As `dense_block`, for weights of bytes."""
     product = ProductWorkload(rows, units, depth, itemsize=1, dots=True, tiled=True)
     return _panel(product, target)
+
+
+def ordered_blocks(units: int, depth: int, rows: int, target: Target) -> list[tuple[int, float]]:
+    """Widths of panels whose products cost less in pairs of bytes than as 16-bit numbers, and their share of that cost;
+    the cheapest first.
+
+    The depth of the data is copied in the order of each panel (`order_intrin.py`).
+    """
+    lanes = target.machine.lanes()
+    shorts = ProductWorkload(rows, units, depth, itemsize=2, dots=True)
+    most = _cycles(shorts, _panel(shorts, target), target)
+    pairs = replace(shorts, itemsize=1, in_pairs=True, ordered=True)
+    widths = [width for width in range(lanes, _ORDERED_UNITS + 1, lanes) if units % width == 0]
+    shares = sorted((_cycles(pairs, width, target) / most, width) for width in widths)
+    return [(width, share) for share, width in shares if share < 1]
 
 
 def pair_shape(units: int, depth: int, rows: int, target: Target, terms: int = 1) -> DotShape | None:

@@ -57,6 +57,7 @@ from tilewright.relay.op.nn.dot_product import (
     contrib_dense_bfloat16,
     contrib_dense_float16,
     contrib_dense_int8,
+    contrib_dense_int8_ordered,
 )
 from tilewright.relay.op.nn.loss import cross_entropy, cross_entropy_with_logits, nll_loss
 from tilewright.relay.op.nn.normalization import (
@@ -152,6 +153,7 @@ __all__ = [
     "contrib_dense_bytes",
     "contrib_dense_float16",
     "contrib_dense_int8",
+    "contrib_dense_int8_ordered",
     "contrib_dense_pack",
     "contrib_depthwise_bytes",
     "contrib_depthwise_conv2d_NCHWc",

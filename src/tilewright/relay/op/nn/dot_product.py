@@ -20,9 +20,10 @@ from tilewright.relay.ir.expr import Attrs, Call, Expr
 from tilewright.relay.ir.registry import OpPattern, register
 from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.op import work
-from tilewright.relay.op.common import Types, call, require, same_dim, tensors, windows_along
+from tilewright.relay.op.common import Types, call, require, same_dim, same_dims, tensors, windows_along
 from tilewright.relay.op.layout_rules import dot_conv2d_layout
 from tilewright.tir.dot_product import SUMS
+from tilewright.tir.table_lookup import ENTRIES
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.reference import conv as conv_ref
 from tilewright.topi.reference import nn as ref
@@ -46,34 +47,43 @@ def _check_types(kind: str, data: TensorType, weight: TensorType) -> None:
 
 # ------------------------------------------------------------------------------------------------------ matrices
 def _dense_type(types: Types, attrs: Attrs, kind: str) -> Type:
-    data, weight = tensors(types)
+    data, weight, *order = tensors(types)
     _check_types(kind, data, weight)
     units, depth = transform_shape(weight.shape, attrs["weight_layout"], "NC")
     require(data.ndim >= 2, "the data needs at least two dimensions; reshape a vector to one row")
     fits = same_dim(data.shape[-1], depth)
+    for table in order:
+        wanted = (weight.shape[0], depth)
+        require(same_dims(table.shape, wanted), f"the order of the depth is {table.shape}, the weight takes {wanted}")
     require(fits, f"the data has {data.shape[-1]} columns, the weight {weight.shape} takes {depth}")
     leading = attrs["leading"] or data.shape[:-1]
     return TensorType((*leading, attrs["units"] or units), SUMS[kind][1])
 
 
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
-    data, weight = inputs
-    return [topi.nn.dense_dot(data, weight, attrs["in_pairs"], attrs["leading"], attrs["units"])]
+    data, weight, *order = inputs
+    return [topi.nn.dense_dot(data, weight, attrs["in_pairs"], attrs["leading"], attrs["units"], *order)]
 
 
-def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def _dense_reference(attrs: Attrs, data: np.ndarray, weight: np.ndarray, *order: np.ndarray) -> np.ndarray:
     sums = SUMS[str(data.dtype)][1]
-    whole = ref.dense(data, layout_transform(weight, attrs["weight_layout"], "NC"), out_dtype=sums)
+    panels = [(data, weight)]
+    if order:
+        panels = [(in_order(data, own), weight[panel : panel + 1]) for panel, own in enumerate(order[0])]
+    products = [ref.dense(x, layout_transform(w, attrs["weight_layout"], "NC"), out_dtype=sums) for x, w in panels]
+    whole = np.concatenate(products, axis=-1)
     if not attrs["leading"]:
         return whole[..., : attrs["units"] or None]
     return whole[: math.prod(attrs["leading"]), : attrs["units"] or None].reshape(*attrs["leading"], -1)
 
 
-for _name in ("int8", "bfloat16", "float16"):
+for _name, _kind, _inputs in (
+    ("int8", "int8", 2), ("int8_ordered", "int8", 3), ("bfloat16", "bfloat16", 2), ("float16", "float16", 2)
+):  # fmt: skip
     register(
         f"nn.contrib_dense_{_name}",
-        num_inputs=2,
-        type_rule=partial(_dense_type, kind=_name),
+        num_inputs=_inputs,
+        type_rule=partial(_dense_type, kind=_kind),
         compute=_dense_compute,
         pattern=OpPattern.OUT_ELEMWISE_FUSABLE,
         reference=_dense_reference,
@@ -96,6 +106,20 @@ def contrib_dense_int8(
     """
     attrs = {"weight_layout": weight_layout, "in_pairs": in_pairs, "leading": tuple(leading)}
     return call("nn.contrib_dense_int8", data, weight, **attrs)
+
+
+def in_order(data: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """The columns of `data` [..., K] in an order [K] (`topi.nn.dot_product.ordered_byte`)."""
+    moved = data[..., np.arange(len(order)) // ENTRIES * ENTRIES + order % ENTRIES]
+    return np.where(order >= ENTRIES, 255 - moved, moved)
+
+
+def contrib_dense_int8_ordered(
+    data: Expr, weight: Expr, order: Expr, weight_layout: str, leading: Sequence[int] = ()
+) -> Call:
+    """The same in pairs of uint8, each panel with its own `order` [N/b, K] of the depth, uint8 (`in_order`)."""
+    attrs = {"weight_layout": weight_layout, "in_pairs": True, "leading": tuple(leading)}
+    return call("nn.contrib_dense_int8_ordered", data, weight, order, **attrs)
 
 
 def contrib_dense_bfloat16(

@@ -32,13 +32,15 @@ from tilewright.relay.ir.visitor import rebuild, rewrite
 from tilewright.relay.op import nn
 from tilewright.relay.op.reduce import sum as sum_of
 from tilewright.relay.op.tensor import add, cast, multiply, subtract, where
-from tilewright.relay.op.transform import layout_transform, reshape
+from tilewright.relay.op.transform import concatenate, layout_transform, reshape, strided_slice
 from tilewright.relay.transform.quantize.few_bit_weights import few_bit_dense, has_few_values
+from tilewright.relay.transform.quantize.pair_order import pair_order
 from tilewright.relay.transform.simplify.fold_constant import ANY_SIZE, fold_call
 from tilewright.relay.transform.simplify.make import first_of, is_call
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
 from tilewright.tir.dot_product import GROUP, SUMS
 from tilewright.tir.size_hint import size_hint
+from tilewright.tir.table_lookup import ENTRIES
 from tilewright.topi.winograd import exact_below
 
 
@@ -224,14 +226,19 @@ def _dense(call: Call, data: Bytes, weight: Bytes, wanted: _Wanted) -> Expr | No
     values = _extended(weight.expr.data, (_missing(units, wanted.backend), -depth % GROUP))
     width, deep = values.shape
     wanted = wanted.of(values, 1)
+    assert isinstance(weight.zero, int)
+    columns = weight.expr.data.sum(axis=1, dtype=np.int64)
+    ordered = None if wanted.in_pairs else _in_order(data, values, wanted.backend)
+    if ordered is not None:
+        data, product, added = ordered
+        product = _less_columns(first_of(product, units), columns, data.zero, weight.zero, depth, added[:units])
+        return _less_rows(product, data, weight.zero)
     data = data.as_type(wanted.data)
     layout = f"NC{wanted.backend.dot_block(width, deep, rows)}n{wanted.group}c"
     packed = layout_transform(Constant(values), "NC", layout)
     rows_of_bytes, leading = _in_last_axis(_lengthened(data.expr, -1, -depth % GROUP))
-    product: Expr = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs, leading)
+    product = nn.contrib_dense_int8(rows_of_bytes, packed, layout, wanted.in_pairs, leading)
     product = first_of(product, units)
-    columns = weight.expr.data.sum(axis=1, dtype=np.int64)
-    assert isinstance(weight.zero, int)
     product = _less_columns(product, columns, data.zero, weight.zero, depth)
     return _less_rows(product, data, weight.zero)
 
@@ -242,6 +249,32 @@ def _in_last_axis(data: Expr) -> tuple[Expr, tuple[int, ...]]:
     if leading[-1] != 1 or len(leading) == 1 or not all(isinstance(size, int) for size in leading):
         return data, ()
     return reshape(data, (math.prod(leading), depth)), tuple(leading)
+
+
+def _in_order(data: Bytes, weights: np.ndarray, backend: GraphBackend) -> tuple[Bytes, Expr, np.ndarray] | None:
+    """The data and their product in pairs, in an order of the depth for each panel of weights, and what is to be added
+    to its columns; None where there is no such order, or none that is worth it.
+    """
+    units, depth = weights.shape
+    *rows, found = tensor_type_of(data.expr).shape
+    if not all(isinstance(size, int) for size in rows) or found != depth or depth % ENTRIES:
+        return None
+    best, chosen, layout = 1.0, None, ""
+    for block, share in backend.ordered_blocks(units, depth, math.prod(rows)):
+        if share < best:
+            order = pair_order(weights, block)
+            time = share * order.weights.shape[1] / depth
+            if time < best:
+                best, chosen, layout = time, order, f"NC{block}n{GROUP}c"
+    if chosen is None:
+        return None
+    data = data.as_type("uint8")
+    parts = [strided_slice(data.expr, [ENTRIES * i], [ENTRIES * (i + 1)], axes=[-1]) for i in chosen.copies]
+    whole = concatenate([data.expr, *parts], axis=-1) if parts else data.expr
+    packed = layout_transform(Constant(chosen.weights), "NC", layout)
+    whole, leading = _in_last_axis(whole)
+    product = nn.contrib_dense_int8_ordered(whole, packed, Constant(chosen.order), layout, leading)
+    return data, product, chosen.added
 
 
 def _few_bits(data: Bytes, weight: np.ndarray, backend: GraphBackend) -> Expr | None:
@@ -283,13 +316,15 @@ def _scalar(zero: int | Expr) -> Expr:
     return _int32(zero) if isinstance(zero, int) else zero
 
 
-def _less_columns(product: Expr, columns: np.ndarray, zero: int | Expr, weight_zero: int, depth: int) -> Expr:
-    """product - zero * (columns - depth * weight_zero), where `columns` are the sums of the weights."""
+def _less_columns(
+    product: Expr, columns: np.ndarray, zero: int | Expr, weight_zero: int, depth: int, added: np.ndarray | None = None
+) -> Expr:
+    """product - zero * (columns - depth * weight_zero) + added, where `columns` are the sums of the weights."""
     centred = columns - depth * weight_zero
-    if zero == 0 or not centred.any():
+    known = (zero * centred if isinstance(zero, int) else 0) - (0 * centred if added is None else added)
+    product = subtract(product, _int32(known)) if known.any() else product
+    if isinstance(zero, int) or not centred.any():
         return product
-    if isinstance(zero, int):
-        return subtract(product, _int32(zero * centred))
     return subtract(product, multiply(zero, _int32(centred)))
 
 
