@@ -97,7 +97,7 @@ def _orders(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _turned(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Which inputs of windows [block, windows, 16] to turn, and the windows whose pairs of neighbours fit so."""
+    """The inputs of windows [block, windows, 16] to turn, and the windows whose pairs of neighbours fit then."""
     first, second = weights[..., ::2], weights[..., 1::2]
     plain, opposite = (np.abs(both).max(axis=0) <= _MOST for both in (first + second, first - second))
     may = weights.min(axis=0) > np.iinfo(np.int8).min  # 128 is no int8
@@ -108,7 +108,7 @@ def _turned(weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _neighbours(weights: np.ndarray) -> np.ndarray:
-    """Which two inputs of a window can be neighbours: [windows, 16, 16]."""
+    """True for two inputs of a window that can be neighbours: [windows, 16, 16]."""
     fits = np.zeros((weights.shape[1], ENTRIES, ENTRIES), bool)
     may = weights.min(axis=0) > np.iinfo(np.int8).min
     for i in range(ENTRIES):
