@@ -71,7 +71,7 @@ def _covered(living: Sequence[tuple[int, ArenaBuffer]]) -> int:
     """The bytes that buffers take, those that several share counted once."""
     total = end = 0
     for position, piece in sorted(living, key=lambda one: one[0]):
-        first, last = max(position, end), position + int(piece.nbytes)  # type: ignore[arg-type]
+        first, last = max(position, end), position + int(piece.nbytes)
         total += max(0, last - first)
         end = max(end, last)
     return total

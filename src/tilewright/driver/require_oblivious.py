@@ -10,7 +10,7 @@ from tilewright.backend.c.backend import MASK_CHOICES
 from tilewright.backend.kernels import Task
 from tilewright.driver.lower import lowering_stages
 from tilewright.errors import UnsupportedError
-from tilewright.relay.ir.expr import Function
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.manager.pass_manager import PassContext
 from tilewright.target import Target
@@ -74,7 +74,7 @@ def _dependences(task: Task, target: Target) -> list[Dependence]:
 
 def _described(task: Task, dependences: Sequence[Dependence]) -> list[str]:
     nested = calls(task.function.body)
-    operators = dict.fromkeys(call.op.name for call in nested if not isinstance(call.op, Function))
+    operators = dict.fromkeys(call.op.name for call in nested if isinstance(call.op, Op))
     nodes = dict.fromkeys(str(call.span) for call in nested if call.span)
     named = f" (node {', '.join(nodes)})" if nodes else ""
     return [f"{task.name}: {', '.join(operators)}{named}", *(f"  {one}" for one in dependences)]

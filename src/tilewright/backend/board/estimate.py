@@ -9,6 +9,7 @@ from __future__ import annotations
 from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import calls
@@ -28,16 +29,17 @@ def estimated_ram(mod: IRModule, backend: GraphBackend, alignment: int, pixels: 
 
 
 def _memory(call: Call, pixels: int) -> KernelMemory:
-    """What the kernel of a call is likely to need and to allow."""
+    """An estimate of the memory that the kernel of a call needs, and of the overlaps that it allows."""
     assert isinstance(call.op, Function)
     anchors = [one for one in calls(call.op.body) if is_call(one, *_SCRATCH)]
     results = tensor_types(call.checked_type)
     result = results[0]
     scratch, data = 0, None
     if anchors:
-        assert isinstance(anchors[0], Call) and anchors[0].op.name in _SCRATCH  # type: ignore[attr-defined]
-        data = anchors[0].args[0]
-        scratch = _SCRATCH[anchors[0].op.name](anchors[0], pixels)  # type: ignore[attr-defined]
+        anchor = anchors[0]
+        assert isinstance(anchor.op, Op)
+        data = anchor.args[0]
+        scratch = _SCRATCH[anchor.op.name](anchor, pixels)
     overlaps = {}
     for number, (param, arg) in enumerate(zip(call.op.params, call.args, strict=True)):
         type_ = param.checked_type

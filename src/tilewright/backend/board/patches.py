@@ -162,7 +162,7 @@ def _bands(rows: int, count: int) -> list[tuple[int, int]]:
 
 def _window(node: Call) -> tuple[int, int, int]:
     """The rows of a convolution's window, its stride, and the rows that stand above the image."""
-    if node.op.name == "nn.contrib_depthwise_bytes":  # type: ignore[attr-defined]
+    if is_call(node, "nn.contrib_depthwise_bytes"):
         return int(tensor_type_of(node.args[1]).shape[0]), node.attrs["strides"][0], node.attrs["padding"][0]
     return node.attrs["kernel_size"][0], node.attrs["strides"][0], node.attrs["padding"][0]
 

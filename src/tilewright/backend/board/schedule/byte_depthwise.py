@@ -58,7 +58,7 @@ def depthwise_cost(workload: DepthwiseWorkload, config: Config, target: Target) 
     pixels, (kh, kw) = config["pixels"], workload.kernel
     columns = (pixels - 1) * workload.stride + kw
     multiply = 1 if target.cpu.startswith("cortex") and target.cpu != "cortex-m0" else 2
-    taps = kh * (kw + min(columns, pixels * kw) + multiply * pixels * kw)
+    taps: float = kh * (kw + min(columns, pixels * kw) + multiply * pixels * kw)
     spilled = max(0, pixels + 6 - target.machine.vector_registers)
     taps += 0 if config["taps"] else kh * kw * _LOOP
     tiles = -(-workload.pixels // pixels) * workload.rows

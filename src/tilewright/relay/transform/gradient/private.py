@@ -89,7 +89,7 @@ def _clipped(
     total: Expr | None = None
     sums: list[Expr] = []
     for index in range(tensor_type_of(sampled).shape[0]):
-        one = {var: _sample(batch, index) for var, batch in inputs.items()}
+        one: dict[Expr, Expr] = {var: _sample(batch, index) for var, batch in inputs.items()}
         own = substitute(loss, one)
         gradients = adjoints(own, parameters)
         squares = [op.sum(gradient * gradient) for gradient in gradients]
@@ -154,7 +154,10 @@ def philox(key: Expr, step: Expr, index: int, blocks: int) -> list[Expr]:
     keys = [op.cast(op.reshape(_sample(key, part), newshape=()), "uint64") for part in range(2)]
     numbers = Constant(np.arange(blocks, dtype=np.uint64))
     zero = Constant(np.zeros(blocks, np.uint64))
-    a, b, c, d = numbers, zero + const(index, "uint64"), zero + op.cast(step, "uint64"), zero
+    d: Expr = zero
+    a: Expr = numbers
+    b: Expr = zero + const(index, "uint64")
+    c: Expr = zero + op.cast(step, "uint64")
     for turn in range(_ROUNDS):
         first, second = (_word(k + const(turn * w & _WORD, "uint64")) for k, w in zip(keys, _WEYL, strict=True))
         p, q = a * const(_MULTIPLIERS[0], "uint64"), c * const(_MULTIPLIERS[1], "uint64")
