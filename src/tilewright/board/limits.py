@@ -123,7 +123,7 @@ Write = Callable[[Path], Exported]
 
 
 def first_within(writes: Iterable[Write], path: Path, target: Target, limits: Limits) -> Exported:
-    """What the first of several ways writes to `path` that is within limits; raises as `write_within` does."""
+    """Write to `path` by the first of several ways that is within limits; raises as `write_within` does."""
     if not limits:
         return next(iter(writes))(path)
     figures = []
@@ -184,7 +184,7 @@ def _optimized(mod: IRModule, target: Target, step: _Step, records: Database | N
 
 
 def _steps(mod: IRModule, target: Target, limits: Limits) -> list[_Step]:
-    """What to try for a model beyond nothing: what is estimated to fit by its price, or what needs least."""
+    """The steps to try for a model: those that are estimated to fit, by their price, or the one that needs least."""
     backend = source_backend(target)
     if not isinstance(backend, BoardBackend):
         return []
