@@ -188,24 +188,27 @@ def _sum(found: _Scaled) -> Expr | None:
     return nn.contrib_add_scaled(a, b, first=first, second=second, **factors, **found.attrs)
 
 
+def _number_of(expr: Expr, name: str) -> tuple[Expr, int]:
+    """The operand of a call of the operator `name` and its constant number; `expr` itself and 0 where it is none."""
+    value = constant_value(expr.args[1]) if isinstance(expr, Call) and is_call(expr, name) else None
+    if value is None or value.size != 1:
+        return expr, 0
+    return expr.args[0], int(value.reshape(-1)[0])  # type: ignore[attr-defined]
+
+
 def _part(expr: Expr) -> tuple[Expr, tuple[int, ...]] | None:
     """Bytes less a zero point, shifted to the left and scaled, and their numbers."""
     found = _scale(expr) if is_call(expr, "nn.contrib_fixed_point") else None
     if found is None or found.zero or found.m.size != 1 or found.shift.size != 1:
         return None
-    data, numbers = found.data, {"left_shift": 0, "subtract": 0}
-    for name in numbers:
-        if is_call(data, name):
-            value = constant_value(data.args[1])  # type: ignore[attr-defined]
-            if value is None or value.size != 1:
-                return None
-            data, numbers[name] = data.args[0], int(value.reshape(-1)[0])  # type: ignore[attr-defined]
+    data, left_shift = _number_of(found.data, "left_shift")
+    data, zero = _number_of(data, "subtract")
     if not is_call(data, "cast"):
         return None
     (source,) = data.args  # type: ignore[attr-defined]
     if str(tensor_type_of(source).dtype) != "int8":
         return None
-    return source, (numbers["subtract"], numbers["left_shift"], int(found.m[0]), int(found.shift[0]))
+    return source, (zero, left_shift, int(found.m[0]), int(found.shift[0]))
 
 
 __all__ = ["byte_layers"]

@@ -6,20 +6,24 @@ ones need (`tir.overlaps` finds both exactly, from the loops).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Function
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.memory.plan_memory import KernelMemory, plan_memory
-from tilewright.relay.transform.simplify.make import is_call
+from tilewright.relay.transform.simplify.rule_index import RuleIndex
 from tilewright.topi.reference.byte_conv import BYTES, WORD
 
 #: Bytes of the two pairs that four bytes of a window become; bytes to which parts of scratch memory are aligned.
 _PAIRS, _ALIGNED = 8, 64
+
+#: Bytes of scratch memory of a layer whose tiles have up to so many pixels, by its operator.
+_scratch_of: RuleIndex[Callable[[Call, int], int]] = RuleIndex()
 
 
 def estimated_ram(mod: IRModule, backend: GraphBackend, alignment: int, pixels: int) -> int:
@@ -31,15 +35,14 @@ def estimated_ram(mod: IRModule, backend: GraphBackend, alignment: int, pixels: 
 def _memory(call: Call, pixels: int) -> KernelMemory:
     """An estimate of the memory that the kernel of a call needs, and of the overlaps that it allows."""
     assert isinstance(call.op, Function)
-    anchors = [one for one in calls(call.op.body) if is_call(one, *_SCRATCH)]
+    anchors = [one for one in calls(call.op.body) if _scratch_of.rules(one.op)]
     results = tensor_types(call.checked_type)
     result = results[0]
     scratch, data = 0, None
     if anchors:
-        anchor = anchors[0]
-        assert isinstance(anchor.op, Op)
-        data = anchor.args[0]
-        scratch = _SCRATCH[anchor.op.name](anchor, pixels)
+        data = anchors[0].args[0]
+        (rule,) = _scratch_of.rules(anchors[0].op)
+        scratch = rule(anchors[0], pixels)
     overlaps = {}
     for number, (param, arg) in enumerate(zip(call.op.params, call.args, strict=True)):
         type_ = param.checked_type
@@ -52,6 +55,7 @@ def _memory(call: Call, pixels: int) -> KernelMemory:
     return KernelMemory(scratch, overlaps)
 
 
+@_scratch_of("nn.contrib_conv2d_bytes")
 def _conv2d_scratch(call: Call, pixels: int) -> int:
     weight, (kernel, columns) = tensor_type_of(call.args[1]), call.attrs["kernel_size"]
     _, _, width, channels = tensor_type_of(call.args[0]).shape
@@ -64,6 +68,7 @@ def _conv2d_scratch(call: Call, pixels: int) -> int:
     return _aligned(windows) + _aligned(padded)
 
 
+@_scratch_of("nn.contrib_depthwise_bytes")
 def _depthwise_scratch(call: Call, pixels: int) -> int:
     _, _, width, channels = tensor_type_of(call.args[0]).shape
     _, left, _, right = call.attrs["padding"]
@@ -71,15 +76,9 @@ def _depthwise_scratch(call: Call, pixels: int) -> int:
     return _aligned(rows * (width + left + right) * channels) if any(call.attrs["padding"]) else 0
 
 
+@_scratch_of("nn.contrib_dense_bytes")
 def _dense_scratch(call: Call, pixels: int) -> int:
     return _aligned(tensor_type_of(call.args[1]).shape[1] * (1 if call.attrs["form"] == BYTES else _PAIRS))
-
-
-_SCRATCH = {
-    "nn.contrib_conv2d_bytes": _conv2d_scratch,
-    "nn.contrib_depthwise_bytes": _depthwise_scratch,
-    "nn.contrib_dense_bytes": _dense_scratch,
-}
 
 
 def _aligned(nbytes: int) -> int:

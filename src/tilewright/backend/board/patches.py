@@ -23,8 +23,6 @@ from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import consumers, post_order, rewrite
 from tilewright.relay.transform.simplify.make import is_call
 
-_CONVOLUTIONS = ("nn.contrib_conv2d_bytes", "nn.contrib_depthwise_bytes")
-
 #: Numbers of bands that are tried.
 _BANDS = (2, 3, 4, 6, 8, 12, 16, 24)
 
@@ -120,16 +118,20 @@ def _layers(end: Expr) -> _Layers | None:
             starts.append(node)
         elif not isinstance(node, Call) or not _goes_by_rows(node):
             return None
-    if len(starts) != 1 or not _is_image(starts[0]) or not any(is_call(node, *_CONVOLUTIONS) for node in nodes):
+    if len(starts) != 1 or not _is_image(starts[0]) or not any(_is_convolution(node) for node in nodes):
         return None
     return _Layers(starts[0], tuple(node for node in nodes if node is not starts[0]))
+
+
+def _is_convolution(node: Expr) -> bool:
+    return is_call(node, "nn.contrib_conv2d_bytes", "nn.contrib_depthwise_bytes")
 
 
 def _goes_by_rows(node: Call) -> bool:
     """True for a convolution of bytes, and for elementwise calls whose other operands are the same for all rows."""
     if not _is_image(node):
         return False
-    if is_call(node, *_CONVOLUTIONS):
+    if _is_convolution(node):
         return not isinstance(node.args[0], Constant)
     return _is_elementwise(node) and all(
         _same_for_all_rows(arg)
@@ -179,11 +181,11 @@ def _needed(layers: _Layers, low: int, high: int) -> dict[Expr, tuple[int, int]]
     for node in reversed(layers.nodes):
         assert isinstance(node, Call)
         low, high = found[node]
-        inputs = node.args[:1] if is_call(node, *_CONVOLUTIONS) else node.args
+        inputs = node.args[:1] if _is_convolution(node) else node.args
         for data in inputs:
             if isinstance(data, Constant):
                 continue
-            first, last = _read(node, low, high) if is_call(node, *_CONVOLUTIONS) else (low, high)
+            first, last = _read(node, low, high) if _is_convolution(node) else (low, high)
             first, last = max(first, 0), min(last, _rows(data))
             a, b = found.get(data, (first, last))
             found[data] = min(a, first), max(b, last)
@@ -192,7 +194,7 @@ def _needed(layers: _Layers, low: int, high: int) -> dict[Expr, tuple[int, int]]
 
 def _products_of_row(node: Expr) -> int:
     """The products of a row of a convolution; 0 of anything else."""
-    if not is_call(node, *_CONVOLUTIONS):
+    if not _is_convolution(node):
         return 0
     assert isinstance(node, Call) and isinstance(node.op, Op) and node.op.flops is not None
     types = [tensor_type_of(arg) for arg in node.args]
@@ -210,7 +212,7 @@ def _band(layers: _Layers, low: int, high: int) -> Expr:
     for node in layers.nodes:
         assert isinstance(node, Call)
         first, last = needed[node]
-        if not is_call(node, *_CONVOLUTIONS):
+        if not _is_convolution(node):
             made[node] = Call(node.op, tuple(part(arg, first, last) for arg in node.args), node.attrs, node.span)
             continue
         top, bottom = _read(node, first, last)
