@@ -44,6 +44,9 @@ _SCORE_PASSES = 6
 #: Cycles from a product in matrix registers to the next one that adds to the same sums (Intel's optimization manual).
 _TILE_LATENCY = 52
 
+#: Instructions that a vector of operands takes beside its load and store: scaled, rounded, its halves mixed.
+_ROUNDED = 3
+
 #: Rows of the blocks that `transpose_registers` makes of the keys.
 _TRANSPOSED = 16
 
@@ -142,11 +145,12 @@ def _copies(workload: NarrowAttentionWorkload, heads: int, rows: int, target: Ta
     machine = target.machine
     copied = heads * workload.columns * (workload.depth + workload.width) + rows * workload.depth
     traffic = Traffic(machine, machine.cores)
-    traffic.add(copied * (4 + 2 * machine.write_factor), 4 * copied)
+    traffic.add(2 * copied * (2 + machine.write_factor), 4 * copied)
     vectors = copied / machine.lanes()
     shuffled = heads * workload.columns * workload.depth / machine.lanes() * machine.shuffle
     return traffic.cost(
-        shuffled * machine.lanes().bit_length() + 3 * vectors, vectors * (1 / machine.vector_loads + 1 / machine.stores)
+        shuffled * machine.lanes().bit_length() + _ROUNDED * vectors,
+        vectors * (1 / machine.vector_loads + 1 / machine.stores),
     )
 
 
