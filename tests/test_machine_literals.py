@@ -47,6 +47,7 @@ ALLOWED = {
         "relay/transform/quantize/pair_order.py:_ATTEMPTS",
         "relay/transform/quantize/pair_order.py:_FEW",
         "relay/transform/functional/partial_evaluate.py:FUEL",
+        "relay/transform/memory/shared_offsets.py:_TRIES",
         "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
         "relay/transform/fuse/fuse_ops.py:MAX_READS",
