@@ -145,7 +145,7 @@ def test_programs_are_kernels_of_the_plan() -> None:
     rows = model.profile({"x": x})
     assert [row.kernel for row in rows] == [kernel.name for kernel in model.manifest.kernels]
     programs_ = [row for row in rows if row.choice["template"] == "vta"]
-    assert [row.kernel for row in programs_] == ["fused_vta_program", "fused_vta_program_2"]
+    assert [row.kernel for row in programs_] == ["fused_vta_launch", "fused_vta_launch_2"]
     assert [row.source for row in programs_] == ["nn.conv2d", "nn.conv2d, add"]
     assert all(row.flops > 100_000 and row.choice["config"]["instructions"] > 100 for row in programs_)
     np.testing.assert_array_equal(np.asarray(pickle.loads(pickle.dumps(model))(x)), np.asarray(model(x)))
@@ -181,7 +181,7 @@ def test_a_configuration_from_a_file(tmp_path: Path) -> None:
     [
         ("vta -config=/nowhere.json", "cannot read the configuration /nowhere.json"),
         ("vta -threads=3", "-threads= is 1 or 2"),
-        ("vta -cores=2", "unknown option '-cores=2'; known: -config=, -threads=, -driver="),
+        ("vta -cores=2", "unknown option '-cores=2'; known: -config=, -threads=, -driver=, -host=, -runs="),
         ("vta -log_block=x", "is 'x', not a whole number"),
         ("vta block", "'block' is no option"),
     ],

@@ -7,20 +7,20 @@ DRAM holds before a run is among the weights (`vta/network/program.py` runs them
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.backend.backend import Run
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.backend.vta.inspect import STAGES, stage_texts
-from tilewright.backend.vta.lower import PROGRAM
 from tilewright.backend.vta.offload import offload
+from tilewright.backend.vta.operators import LAUNCH, program_step
 from tilewright.backend.vta.settings import Settings
 from tilewright.errors import UnsupportedError
-from tilewright.relay.ir.expr import Attrs, Function
+from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.visitor import calls
+from tilewright.relay.ir.registry import Op
 from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.plan import ExecutionPlan
 from tilewright.target import Target, VtaTarget
@@ -58,19 +58,19 @@ class VtaBackend(CpuBackend):
 
     def lowers(self, function: Function) -> bool:
         """False for programs, which have no loops."""
-        return _program_of(function) is None
+        return program_step(function) is None
 
     def compile(self, tasks: Sequence[Task]) -> CompiledKernels:
         """The code of kernels: programs as JSON, the others as object code."""
         programs: dict[str, Any] = {}
         choices: dict[str, Any] = {}
         for task in tasks:
-            attrs = _program_of(task.function)
-            if attrs is not None:
+            step = program_step(task.function)
+            if step is not None:
+                op, attrs = step
                 plan = json.loads(attrs["plan"])
-                programs[task.name] = {"plan": plan, "driver": attrs["driver"]}
-                config = (("layers", len(plan["layers"])), ("instructions", plan["program"][1]))
-                choices[task.name] = Choice("vta", config).to_json()
+                programs[task.name] = {"step": op.name.removeprefix("vta."), "plan": plan, "driver": attrs["driver"]}
+                choices[task.name] = step_choice(op, plan)
         rest = super().compile([task for task in tasks if task.name not in programs])
         code = bundle_objects([rest.code, encoded_programs(programs)]) if programs else rest.code
         return CompiledKernels(code, rest.workspaces, {**rest.choices, **choices}, rest.seconds)
@@ -104,7 +104,8 @@ class VtaBackend(CpuBackend):
         return lambda function, inputs: run(function, self.target, inputs)
 
 
-def _program_of(function: Function) -> Attrs | None:
-    """The attributes of a kernel's program; None for a kernel of loops."""
-    found = [call for call in calls(function.body) if call.op is PROGRAM]
-    return found[0].attrs if found else None
+def step_choice(op: Op, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The choice of a step's kernel; of a launch what its program consists of."""
+    if op is not LAUNCH:
+        return Choice(op.name).to_json()
+    return Choice("vta", (("layers", len(plan["layers"])), ("instructions", plan["program"][1]))).to_json()

@@ -1,25 +1,15 @@
-"""Regions of a graph to programs: the external code generator "vta".
-
-A region becomes a call of the operator `vta.program`, whose attributes hold the plan of the program and whose last
-operand is what DRAM holds when it starts: weights, micro-ops and instructions. No loops are made of it: it is a kernel
-of its own, which the accelerator runs.
-"""
+"""Regions of a graph to programs: the external code generator "vta"; a region becomes the calls of `operators.py`."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NoReturn
-
-import numpy as np
 
 from tilewright.backend.vta import layers
+from tilewright.backend.vta.operators import program_calls
 from tilewright.backend.vta.patterns import PATTERNS, Piece, constants_of, read_piece, weight_of
 from tilewright.backend.vta.settings import Settings
-from tilewright.errors import UnsupportedError
-from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr, Function, Tuple
-from tilewright.relay.ir.registry import OpPattern, register
+from tilewright.relay.ir.expr import Call, Expr, Function, Tuple
 from tilewright.relay.ir.type import FuncType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import post_order, substitute
@@ -27,7 +17,6 @@ from tilewright.relay.op.cost import flops
 from tilewright.relay.transform.partition.external import ExternalCodegen, Predicate, always, in_place
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.vta.network.network import Compiled, Network, Tensor
-from tilewright.vta.network.session import Session
 from tilewright.vta.schedule.alu import Pool
 from tilewright.vta.schedule.layout import Array
 
@@ -110,30 +99,6 @@ def _lower(settings: Settings, function: Function, args: Sequence[Expr]) -> Expr
         return substitute(in_place(function.body), dict(zip(function.params, args)))
     type_ = function.checked_type
     assert isinstance(type_, FuncType)
-    attrs = {"plan": json.dumps(compiled.plan), "driver": settings.driver, "ret_type": type_.ret_type}
     work = flops(Call(function, args))
     span = ", ".join(layer["name"] for layer in compiled.plan["layers"])
-    return Call(PROGRAM, [*args, Constant(compiled.image)], {**attrs, "flops": work}, span)
-
-
-def _evaluate(attrs: Attrs, *operands: Any) -> Any:
-    """The results of a program, for the reference interpreter."""
-    *data, image = operands
-    results = Session(json.loads(attrs["plan"]), np.asarray(image), attrs["driver"]).run(data)
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-def _no_loops(*_: Any) -> NoReturn:
-    raise UnsupportedError('a program of VTA has no loops: look at its stages "schedule" and "instructions"')
-
-
-PROGRAM = register(
-    "vta.program",
-    num_inputs=-1,
-    type_rule=lambda types, attrs: attrs["ret_type"],
-    pattern=OpPattern.OPAQUE,
-    reference=_evaluate,
-    compute=_no_loops,
-    attributes=None,
-    flops=lambda attrs, types, result: int(attrs["flops"]),
-)
+    return program_calls(compiled, args, type_.ret_type, settings.driver, work, span)

@@ -17,6 +17,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import GlobalVar
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.functional.repeat_main import repeat_main
 from tilewright.relay.transform.partition.annotate_target import annotate_target
 from tilewright.relay.transform.partition.external import is_external
 from tilewright.relay.transform.partition.lower_external import lower_external
@@ -41,7 +42,7 @@ def offload(mod: IRModule, settings: Settings, run: Run) -> IRModule:
             'what follows them (docs/vta.md); compile it for "cpu"'
         )
     with trace.span("programs for VTA"):
-        return lower_external(divided, codegen(settings))
+        return repeat_main(lower_external(divided, codegen(settings)), settings.runs)
 
 
 def partition(mod: IRModule, settings: Settings, run: Run) -> IRModule:

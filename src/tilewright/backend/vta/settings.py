@@ -14,11 +14,12 @@ _BYTES = 3
 
 @dataclass(frozen=True)
 class Settings:
-    """Configuration, virtual threads, and the kind of driver that runs the programs."""
+    """Configuration, virtual threads, the kind of driver that runs the programs, and runs of a call."""
 
     config: Config
     threads: int = 2
     driver: str = "native"
+    runs: int = 1
 
     @classmethod
     def of(cls, target: VtaTarget) -> Settings:
@@ -29,4 +30,4 @@ class Settings:
                 f"networks run in int8, and {config.name} has inputs of {1 << config.log_inp_width} and weights of "
                 f"{1 << config.log_wgt_width} bits; take LOG_INP_WIDTH = LOG_WGT_WIDTH = 3"
             )
-        return cls(config, target.threads, target.driver)
+        return cls(config, target.threads, target.driver, target.runs)

@@ -175,6 +175,10 @@ class Op(Operator):
     data_dependent: bool = False
     effects: bool = False
     """its calls make or change storage: they are not to be merged, folded or moved"""
+    launches: Callable[[Attrs], int] | None = None
+    """of a call that begins work on an accelerator and returns a token at once, about how many cycles that takes"""
+    waits: bool = False
+    """it waits for the work whose token is its first operand"""
     # what it costs
     flops: Flops | None = None
     """where the default of `relay.cost` (one for each element) is wrong"""

@@ -65,12 +65,15 @@ class _Input:
 
 @dataclass(eq=False)
 class _Layer:
-    """A layer: what it reads and writes, and what records it when all have positions and tells of its tiles."""
+    """A layer: what it reads and writes, and what records it when all have positions.
+
+    That returns the tiles as text, and an estimate of the cycles.
+    """
 
     name: str
     reads: tuple[Tensor, ...]
     writes: Tensor
-    record: Callable[[Commands], str]
+    record: Callable[[Commands], tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class Network:
         layer = convolution(self.config, data.shape, weight.shape, strides, padding, dilation, groups)
         out = Tensor((data.shape[0], weight.shape[0], layer.out_height, layer.out_width), planes=planes)
 
-        def record(commands: Commands) -> str:
+        def record(commands: Commands) -> tuple[str, int]:
             epilogue = Epilogue.of(self.isa, commands.dram, layer.groups * layer.outputs, steps, largest_sums(weight))
             room = epilogue.reserved, epilogue.most_outputs()
             tuned = choice.tune(self.config, self.hardware, layer, self.threads, *room)
@@ -133,7 +136,7 @@ class Network:
                 data.address, commands.dram.put("WGT", pack_weights(weight, groups, self.config)), out.address
             )
             conv2d.conv2d(commands, layer, at, epilogue, tuned.tiling, planes)
-            return f"{layer} {tuned.tiling}, about {tuned.cycles} cycles"
+            return f"{layer} {tuned.tiling}, about {tuned.cycles} cycles", tuned.cycles
 
         self.layers.append(_Layer(name, (data,), out, record))
         return out
@@ -144,11 +147,11 @@ class Network:
         """The sum of two tensors, each shifted to the left first; `steps` of immediates bring it to int8."""
         out = Tensor(left.shape)
 
-        def record(commands: Commands) -> str:
+        def record(commands: Commands) -> tuple[str, int]:
             epilogue = Epilogue.of(self.isa, commands.dram, 1, steps)
             total = alu.Sum(self._elements(out), left.address, right.address, out.address, shifts)
             alu.add(commands, total, epilogue, self.threads)
-            return str(total)
+            return str(total), self._passes(out, 3)
 
         self.layers.append(_Layer(name, (left, right), out, record))
         return out
@@ -157,13 +160,13 @@ class Network:
         """Pooling; `layer.blocks` are those of all images."""
         out = Tensor((data.shape[0], data.shape[1], layer.out_height, layer.out_width))
 
-        def record(commands: Commands) -> str:
+        def record(commands: Commands) -> tuple[str, int]:
             images = layer.blocks // blocks_of(data.shape[1], self.config)
             epilogue = Epilogue.of(self.isa, commands.dram, layer.blocks, [self._for_all(s, images) for s in steps])
             tiling = alu.pool_tiling(self.config, layer, epilogue.reserved, self.threads)
             assert tiling is not None, "who takes a pooling asks first"
             alu.pool(commands, layer, data.address, out.address, epilogue, tiling, self.threads)
-            return f"{layer} blocks, rows of a tile: {tiling}"
+            return f"{layer} blocks, rows of a tile: {tiling}", self._passes(data, 2) + self._passes(out, 2)
 
         self.layers.append(_Layer(name, (data,), out, record))
         return out
@@ -184,8 +187,9 @@ class Network:
         commands, layers = Commands(self.isa, dram), []
         for layer in self.layers:
             first = commands.count
-            text = layer.record(commands)
-            layers.append({"name": layer.name, "layer": text, "first": first, "count": commands.count - first})
+            text, cycles = layer.record(commands)
+            about = {"cycles": cycles, "first": first, "count": commands.count - first}
+            layers.append({"name": layer.name, "layer": text, **about})
         address, count = commands.finish()
         plan = {
             "config": json.loads(self.config.to_json()),
@@ -211,6 +215,11 @@ class Network:
             "address": known.tensor.address,
             "patches": how,
         }
+
+    def _passes(self, tensor: Tensor, passes: int) -> int:
+        """Cycles of so many loads or stores of a tensor, which layers without products consist of."""
+        nbytes = self._elements(tensor) * self.isa.memories["INP"].element_bytes
+        return passes * nbytes // self.hardware.port_bytes
 
     def _elements(self, tensor: Tensor) -> int:
         """Tiles that a tensor has."""

@@ -1,9 +1,11 @@
 """`Program` of models for the accelerator: plans whose calls are native kernels of the processor, and programs of VTA.
 
-    fused_cast(input 0, arena + 0); vta_program(arena + 0, weights + 4096, output 0)
+    fused_cast(input 0, arena + 0); vta_pack(arena + 0, arena + 64)
+    vta_launch(arena + 64, weights + 4096, arena + 9000); vta_wait(arena + 9000, arena + 64, output 0)
 
 Native calls that follow each other are one run of the worker pool. A program of the accelerator has its DRAM filled
-once, with what the weights hold for it; a call copies operands there as tiles and results back.
+once, with what the weights hold for it. Operands come as tiles in a block of the arena, and results go there; from its
+launch to its wait it runs in a thread of its own, beside the processor's calls.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import math
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any, Self
 
@@ -31,6 +34,7 @@ from tilewright.runtime.profile import KernelTime, profile_kernels
 from tilewright.runtime.program import Program as AnyProgram
 from tilewright.runtime.program import Runner
 from tilewright.runtime.threads import MAX_WORKERS, available_processors, default_workers
+from tilewright.vta.network.block import pack_operands, unpack_results
 from tilewright.vta.network.session import Session
 
 #: How the part of a model's code begins that has the accelerator's programs, as JSON.
@@ -68,23 +72,79 @@ def parts_of(plan: ExecutionPlan, programs: Collection[str]) -> Iterator[Executi
             yield call
 
 
-class Region:
-    """A call of a program of the accelerator, with the session that has its weights in DRAM."""
+class Accelerator:
+    """The accelerator of this process, a thread that runs one program after another, and what it is at work on.
 
-    def __init__(self, call: KernelCall, program: Mapping[str, Any], bases: Mapping[str, int]) -> None:
-        self.call, plan = call, program["plan"]
-        self._inputs = {known["operand"]: tuple(known["source"]) for known in plan["inputs"]}
-        *self._operands, self._image = call.args[: len(call.args) - len(plan["outputs"])]
-        self._results = call.args[len(call.args) - len(plan["outputs"]) :]
-        image = _array(_address(self._image, bases, ()), (plan["dram"] - plan["base"],), np.dtype(np.uint8))
-        self.session = Session(plan, image, program["driver"])
+    `sessions` have the DRAM of each image, by its address: runs of one program on several blocks share it.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "tilewright-vta")
+        self._sessions: dict[int, Session] = {}
+        self._running: dict[int, Future[None]] = {}
+
+    def session(self, program: Mapping[str, Any], image: int) -> Session:
+        """The session of a program whose image lies at an address of this process."""
+        if image not in self._sessions:
+            plan = program["plan"]
+            data = _array(image, (plan["dram"] - plan["base"],), np.dtype(np.uint8))
+            self._sessions[image] = Session(plan, data, program["driver"])
+        return self._sessions[image]
+
+    def launch(self, session: Session, block: Array) -> None:
+        """Begin a run on a block, behind those that were begun before."""
+        self._running[address_of(block)] = self._thread.submit(session.execute, block)
+
+    def wait(self, block: Array) -> None:
+        """Wait until the run on a block has ended. Raises what stopped it."""
+        if address_of(block) in self._running:
+            self._running[address_of(block)].result()
+
+    def drain(self) -> None:
+        """Wait until nothing runs any more, whatever it ended with, and forget it."""
+        wait(self._running.values())
+        self._running.clear()
+
+
+class Region:
+    """A call of a step of a program: operands into a block, launch, or wait and results out of it."""
+
+    def __init__(
+        self, call: KernelCall, program: Mapping[str, Any], bases: Mapping[str, int], accelerator: Accelerator
+    ) -> None:
+        self.call, self.step, self._plan = call, program["step"], program["plan"]
+        self._accelerator = accelerator
+        if self.step == "launch":
+            self.session = accelerator.session(program, _address(call.args[1], bases, ()))
 
     def run(self, bases: Mapping[str, Any], table: Sequence[int]) -> None:
         """Run it on memory of the host, whose addresses come in `bases`."""
-        operands = {n: _array(_address(self._operands[n], bases, table), s, _INT8) for n, s in self._inputs.items()}
-        found = self.session.run([operands.get(n, np.zeros(0, np.int8)) for n in range(len(self._operands))])
-        for where, result in zip(self._results, found, strict=True):
-            _array(_address(where, bases, table), result.shape, result.dtype)[...] = result
+        addresses = [_address(where, bases, table) for where in self.call.args]
+        block = _array(addresses[_BLOCK[self.step]], (self._plan["base"],), np.dtype(np.uint8))
+        if self.step == "launch":
+            self._accelerator.launch(self.session, block)
+        elif self.step == "pack":
+            shapes = {known["operand"]: known["source"] for known in self._plan["inputs"]}
+            operands = [np.zeros(0, np.int8)] * (1 + max(shapes))
+            for number, shape in shapes.items():
+                operands[number] = _array(addresses[number], shape, _INT8)
+            pack_operands(self._plan, operands, block)
+        else:
+            self._accelerator.wait(block)
+            for address, result in zip(addresses[2:], unpack_results(self._plan, block), strict=True):
+                _array(address, result.shape, result.dtype)[...] = result
+
+    def time(self, bases: Mapping[str, Any], table: Sequence[int]) -> float:
+        """Seconds of a run; of a launch those until the program has ended."""
+        start = time.perf_counter()
+        self.run(bases, table)
+        if self.step == "launch":
+            self._accelerator.drain()
+        return time.perf_counter() - start
+
+
+#: The argument of each step that is the block.
+_BLOCK = {"pack": -1, "launch": 0, "wait": 1}
 
 
 def _address(where: Location, bases: Mapping[str, Any], table: Sequence[int]) -> int:
@@ -106,10 +166,10 @@ class Program(AnyProgram):
     def __init__(self, manifest: Manifest, linked: Linked, weights: Array, programs: Mapping[str, Any]) -> None:
         super().__init__(manifest, weights)
         self.linked, self.memory = linked, WorkingMemory(manifest.arena_bytes)
-        fixed = {"weights": address_of(weights)}
+        fixed, self.accelerator = {"weights": address_of(weights)}, Accelerator()
         self.parts = [
             [
-                Region(part, programs[part.name], fixed)
+                Region(part, programs[part.name], fixed, self.accelerator)
                 if isinstance(part, KernelCall)
                 else Segment(part, linked, weights, self.memory, shapes)
                 for part in parts_of(plan, programs)
@@ -144,14 +204,17 @@ class Program(AnyProgram):
 
         def run(arrays: Sequence[Array], given: Sequence[Array] | None, workers: int) -> tuple[list[Array], int]:
             results, bases, table = self._prepared(number, arrays, given, workers)
-            for part in self.parts[number]:
-                if isinstance(part, Region):
-                    part.run(bases, table)
-                    continue
-                part.prepare(arrays, results, workers)
-                code = part.run(part.slots_address, workers)
-                if code:
-                    return results, code
+            try:
+                for part in self.parts[number]:
+                    if isinstance(part, Region):
+                        part.run(bases, table)
+                        continue
+                    part.prepare(arrays, results, workers)
+                    code = part.run(part.slots_address, workers)
+                    if code:
+                        return results, code
+            finally:
+                self.accelerator.drain()  # it writes to the arena, also where a check failed
             return results, 0
 
         return run
@@ -169,9 +232,7 @@ class Program(AnyProgram):
                 continue
             least, call = math.inf, part.call
             for _ in range(max(repeat, 1)):
-                start = time.perf_counter()
-                part.run(bases, table)
-                least = min(least, time.perf_counter() - start)
+                least = min(least, part.time(bases, table))
             known = call.flops or 0, call.bytes or 0, call.choice
             rows.append(KernelTime(call.name, call.source_text, least, *known))
         return rows

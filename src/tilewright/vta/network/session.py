@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
-from tilewright.vta.config import Config
 from tilewright.vta.dram import Dram
 from tilewright.vta.driver import open_driver
 from tilewright.vta.isa import Isa
-from tilewright.vta.schedule.layout import Array, pack_image, patches, unpack_image
+from tilewright.vta.network.block import Plan, config_of, moved, pack_operands, unpack_results
+from tilewright.vta.schedule.layout import Array
 
 
 class Session:
     """The plan and the image of a `network.Compiled`, on a driver of the kind `kind`. `counters` sums up all runs."""
 
-    def __init__(self, plan: Mapping[str, Any], image: Array, kind: str = "native") -> None:
-        self.plan, self.config = plan, Config.from_json(json.dumps(plan["config"]))
+    def __init__(self, plan: Plan, image: Array, kind: str = "native") -> None:
+        self.plan, self.config = plan, config_of(plan)
         self.isa = Isa(self.config)
         dram = Dram(self.isa, plan["dram"])
         dram.data[plan["base"] :] = image
@@ -33,32 +31,15 @@ class Session:
         return self.driver.counters
 
     def run(self, operands: Sequence[Array]) -> list[Array]:
-        """The outputs, int8 or int32 [images, channels, rows, columns], one run at a time."""
+        """The outputs, int8 or int32 [images, channels, rows, columns]."""
+        block = np.zeros(self.plan["base"], np.uint8)
+        pack_operands(self.plan, operands, block)
+        self.execute(block)
+        return unpack_results(self.plan, block)
+
+    def execute(self, block: Array) -> None:
+        """Run the program on the operands in a block, which its results come to; one run at a time."""
         with self._lock:
-            for known in self.plan["inputs"]:
-                image = np.asarray(operands[known["operand"]])
-                image = image.reshape(*image.shape, *(1,) * (4 - image.ndim))
-                if known["patches"] is not None:
-                    image = patches(image, **known["patches"])
-                tiles = pack_image(image, self.config)
-                self.driver.dram.view("INP", known["address"], len(tiles))[...] = tiles
+            moved(self.plan, block, self.driver.dram.data, results=False)
             self.driver.run(*self.plan["program"])
-            return [self._output(known) for known in self.plan["outputs"]]
-
-    def _output(self, known: Mapping[str, Any]) -> Array:
-        n, c, h, w = known["shape"]
-        blocks = -(-n // self.config.batch) * -(-c // self.config.block)
-        size, planes = blocks * h * w, known["planes"]
-        tiles = self.driver.dram.view("OUT", known["address"], size * planes)
-        images = [unpack_image(tiles[k * size : (k + 1) * size], (n, c, h, w), self.config) for k in range(planes)]
-        return _joined(images).reshape(known.get("result", known["shape"]))
-
-
-def _joined(planes: Sequence[Array]) -> Array:
-    """Numbers of their bytes, the highest of which has the sign; int8 where there is one."""
-    if len(planes) == 1:
-        return planes[0]
-    joined = planes[-1].astype(np.int32)
-    for plane in reversed(planes[:-1]):
-        joined = joined << 8 | plane.view(np.uint8)
-    return joined
+            moved(self.plan, self.driver.dram.data, block, results=True)

@@ -29,7 +29,6 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import Dim, TensorType, TupleType, as_dim, tensor_types
-from tilewright.relay.ir.visitor import post_order
 from tilewright.relay.op.views import (
     Join,
     assign_joins,
@@ -39,6 +38,7 @@ from tilewright.relay.op.views import (
     joins_contiguously,
     single_call,
 )
+from tilewright.relay.transform.memory.execution_order import execution_order
 from tilewright.relay.transform.memory.shared_offsets import Piece, shared_offsets
 
 #: Bytes to which values in the arena are aligned unless a device wants others: a cache line, and a vector register.
@@ -288,7 +288,7 @@ def _collect(main: Function, part_alignment: int, kernels: Kernels | None) -> _V
     values = _Values(kernels=kernels)
     for ordinal, param in enumerate(main.params):
         values.buffers[param] = [_Buffer(param_type(param).nbytes, -1, -1, Where.INPUT, ordinal)]
-    for node in post_order(main.body):
+    for node in execution_order(main.body):
         if node in values.buffers:
             continue
         if isinstance(node, Constant):
