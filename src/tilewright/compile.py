@@ -15,12 +15,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from tilewright.backend.c.backend import SourceBackend
 from tilewright.board.limits import Limits, first_within, write_within
 from tilewright.driver.build import finished
 from tilewright.driver.build_device_source import has_device_source, refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
-from tilewright.driver.build_source import Exported, source_backend, write_source
-from tilewright.driver.model.build import optimized_graphs
+from tilewright.driver.build_source import Exported, image_target, source_backend, write_source
+from tilewright.driver.model.build import optimized_graphs, run_function
 from tilewright.driver.model.specialize import checked_limit, specialize_sizes
 from tilewright.driver.optimize import optimize
 from tilewright.driver.require_oblivious import oblivious_context
@@ -159,15 +160,17 @@ def export_source(
         records=records,
     )  # fmt: skip
     target = request.target
-    mod = expand_calls(lower_external(request.imported()))
     sealed, limits = None if seal is None else Seal(*seal), Limits(ram_limit, rom_limit)
     if has_device_source(target):
         if sealed:
             raise UnsupportedError(f"weights are sealed for processors, and the target is {target}")
+        mod = expand_calls(lower_external(request.imported()))
         refuse_program(needs_machine(mod), target)
         kernels = optimize(mod, target)
         return first_within([lambda file: write_device_source(kernels, target, file, name)], Path(path), target, limits)
-    backend, obstacle = source_backend(target), needs_machine(mod)
+    backend = source_backend(target)
+    mod = source_module(request, backend)
+    obstacle = needs_machine(mod)
     if obstacle and oblivious:
         raise UnsupportedError(
             f"a model with control flow is not oblivious: it needs the virtual machine for {obstacle}"
@@ -187,23 +190,32 @@ def export_source(
         return write_within([(c_name(Path(path), name), mod)], target, Path(path), straight, limits, request.records)
 
 
+def source_module(request: Request, backend: SourceBackend) -> IRModule:
+    """The module of a request whose target's models are C source, with what its accelerator takes."""
+    return expand_calls(lower_external(backend.offload(request.imported(), run_function)))
+
+
 def export_image(
     models: Mapping[str, ModelSource],
     path: str | os.PathLike[str],
     *,
-    target: str | Target = "c",
+    target: str | Target | Mapping[str, str | Target] = "c",
     freestanding: bool = False,
     ram_limit: int | None = None,
     rom_limit: int | None = None,
 ) -> Exported:
     """Write several models, by their names in C, as `export_source` does one; equal kernels and constants once.
 
-    They can share one workspace, whose size the header has. Raises `UnsupportedError` for a model with control flow.
+    They can share one workspace, whose size the header has. `target` may be a mapping from names, where some run on an
+    accelerator beside the same processor ("vta -host=riscv32-imac" and "c -mcpu=riscv32-imac"). Raises
+    `UnsupportedError` for a model with control flow.
     """
-    modules = []
+    targets = {name: Target(target[name] if isinstance(target, Mapping) else target) for name in models}
+    image = image_target(list(targets.values()))
+    backend, modules = source_backend(image), []
     for name, model in models.items():
-        request = Request.of(model, target, None, cache=False)
-        mod = expand_calls(lower_external(request.imported()))
+        request = Request.of(model, targets[name], None, cache=False)
+        mod = source_module(request, source_backend(targets[name]))
         obstacle = needs_machine(mod)
         if obstacle:
             raise UnsupportedError(
@@ -211,9 +223,8 @@ def export_image(
                 "graphs: write it as C source of its own"
             )
         modules.append((c_name(Path(path), name), mod))
-    backend = source_backend(target := Target(target))
 
     def write(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
         return write_source(graphs, backend, file, None, freestanding)
 
-    return write_within(modules, target, Path(path), write, Limits(ram_limit, rom_limit))
+    return write_within(modules, image, Path(path), write, Limits(ram_limit, rom_limit))

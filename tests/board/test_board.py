@@ -16,6 +16,7 @@ from tilewright.board.image import require_tools
 from tilewright.cli.main import cli
 from tilewright.compile import export_source
 from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
+from tilewright.target import Target
 
 
 def tools_of(name: str) -> Any:
@@ -30,7 +31,7 @@ def tools_of(name: str) -> Any:
 def on_board(name: str, model: Any, folder: Path) -> BoardModel:
     board = tools_of(name)
     files = export_source(model, folder / "net.c", target=f"c -mcpu={board.cpu}", freestanding=True)
-    program = BoardProgram("net", files.models[0].c_model.interface, files[0].read_text(), files[1].read_text())
+    program = BoardProgram.of(files, Target("c"))
     return BoardModel(program, board, board.cpu, "c", "")
 
 
@@ -63,7 +64,7 @@ def test_refusals(tmp_path: Path) -> None:
         board_named("virt").flags("cortex-m4")
     board = tools_of("virt")
     files = export_source(perceptron(rows="N"), tmp_path / "net.c", freestanding=True)
-    program = BoardProgram("net", files.models[0].c_model.interface, "", "")
+    program = BoardProgram.of(files, Target("c"))
     with pytest.raises(UnsupportedError, match="a board runs models of fixed sizes"):
         BoardModel(program, board, "", "c", "")
 

@@ -21,6 +21,7 @@ BACKENDS: dict[str, str] = {
     "c": "c.backend:CBackend",
     "board": "board.backend:BoardBackend",
     "vta": "vta.backend:VtaBackend",
+    "vta board": "vta.board:VtaBoardBackend",
     "opencl cpu": "gpu.processor:ProcessorBackend",
     "opencl": "gpu.backend:GpuBackend",
     "cuda": "gpu.backend:GpuBackend",

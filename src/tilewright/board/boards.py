@@ -29,6 +29,7 @@ class Board:
 
     `vectors` is the address of the first instructions or the table of exceptions. `timer` is the address of a counter
     that advances with `mhz`, while qemu runs 1,000 instructions in a microsecond; 0 where the processor counts them.
+    `vta` is the address of VTA's registers where the board has one; all its memory is then in `shared` bytes of RAM.
     """
 
     name: str
@@ -39,6 +40,13 @@ class Board:
     ram: tuple[int, int]
     timer: int = 0
     mhz: int = 0
+    vta: int = 0
+    shared: int = 0
+
+    @property
+    def target(self) -> str:
+        """The target of models for it."""
+        return f"vta -host={self.cpu}" if self.vta else f"c -mcpu={self.cpu}"
 
     @property
     def prefix(self) -> str:
@@ -67,13 +75,15 @@ def _mps(name: str, cpu: str, code: int, ram: int, timer: int, mhz: int, vectors
 
 
 _VIRT = ("qemu-system-riscv32", "-M", "virt", "-bios", "none", "-m", "128M")
+_VIRT_RAM = ((0x80000000, 32 * _MIB), (0x82000000, 64 * _MIB))
 _ROWS = (
     _mps("mps2-an385", "cortex-m3", 0, 0x20000000, 0x40000000, 25),
     _mps("mps2-an386", "cortex-m4", 0, 0x20000000, 0x40000000, 25),
     _mps("mps2-an500", "cortex-m7", 0, 0x20000000, 0x40000000, 25),
     _mps("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, 0x50000000, 20),
     _mps("mps3-an547", "cortex-m55", 0x01000000, 0x60000000, 0xE000E010, 32, vectors=0),
-    Board("virt", "riscv32-imac", _VIRT, 0x80000000, (0x80000000, 32 * _MIB), (0x82000000, 64 * _MIB)),
+    Board("virt", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM),
+    Board("virt+vta", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM, vta=0x87FFF000, shared=128 * _MIB),
 )
 BOARDS = {board.name: board for board in _ROWS}
 

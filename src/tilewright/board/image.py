@@ -7,13 +7,16 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tilewright.board.boards import Board
 from tilewright.board.program import linker_script, program_text
+from tilewright.driver.build_source import Exported, SourceModel
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.runtime.c_interface import CInterface
+from tilewright.runtime.signature import TensorSpec
+from tilewright.target import Target, VtaTarget
 
 #: As the comment on top of a model's source says, and what keeps unused functions out of the image.
 OPTIONS = (
@@ -28,12 +31,45 @@ _COUNTED = ("-finstrument-functions", "-finstrument-functions-exclude-function-l
 
 @dataclass(frozen=True)
 class BoardProgram:
-    """A model in C: its name there, how it is called, the text of the source and of the header."""
+    """Models in C: the name of the file, how they are called, the text of the source and of the header.
+
+    `calls` has each model's name with its numbers of inputs and outputs; they run one after the other in one workspace,
+    and `interface` has the inputs and outputs of all. `vta` are the figures of VTA's configuration where it runs
+    programs, `launches` their names in order.
+    """
 
     name: str
     interface: CInterface
     source: str
     header: str
+    vta: tuple[tuple[str, int], ...] = ()
+    launches: tuple[str, ...] = ()
+    calls: tuple[tuple[str, int, int], ...] = ()
+
+    @staticmethod
+    def of(files: Exported, target: Target) -> BoardProgram:
+        """The program of models as `export_source` or `export_image` has written them for a target."""
+        kernels = [call for model in files.models for call in model.manifest.kernels]
+        launches = tuple(call.source_text for call in kernels if call.choice.get("template") == "vta")
+        figures = target.figures if isinstance(target, VtaTarget) else ()
+        calls = tuple((m.name, len(m.manifest.inputs), len(m.manifest.outputs)) for m in files.models)
+        name, texts = files[1].stem, (files[0].read_text(), files[1].read_text())
+        return BoardProgram(name, _joined(files.models), *texts, figures, launches, calls)
+
+
+def _joined(models: Sequence[SourceModel]) -> CInterface:
+    """One interface of models that run one after the other in one workspace."""
+    interfaces = [model.c_model.interface for model in models]
+    if len(models) == 1:
+        return interfaces[0]
+
+    def named(side: str) -> tuple[TensorSpec, ...]:
+        found = [(model.name, spec) for model in models for spec in getattr(model.c_model.interface, side)]
+        return tuple(replace(spec, name=f"{name}.{spec.name}") for name, spec in found)
+
+    largest = max(interfaces, key=lambda one: one.workspace_size)
+    errors = max((one.errors for one in interfaces), key=len)
+    return replace(largest, inputs=named("inputs"), outputs=named("outputs"), errors=errors)
 
 
 @dataclass(frozen=True)
@@ -78,7 +114,9 @@ def build_image(program: BoardProgram, board: Board, cpu: str = "", kernels: boo
         (work / f"{program.name}.h").write_text(program.header)
         (work / "board_model.h").write_text(f'#include "{program.name}.h"\n')
         (work / "model.c").write_text(program.source)
-        (work / "main.c").write_text(program_text(board, program.name, program.interface, kernels))
+        own = (program.name, len(program.interface.inputs), len(program.interface.outputs))
+        main = program_text(board, program.calls or (own,), program.interface, kernels)
+        (work / "main.c").write_text(main)
         (work / "board.ld").write_text(linker_script(board))
         _run([compiler, *flags, *OPTIONS, "-c", "main.c", "-o", "main.o"], work)
         model_flags = (*flags, *(_COUNTED if kernels else ()))

@@ -36,9 +36,10 @@ class BoardModel(Model):
         if self.last is None:
             return ""
         sizes = self.sizes
+        timeline = f"; {self.last.timeline.note}" if self.last.timeline is not None else ""
         return (
             f"{self.last.instructions:,} instructions on {self.board.name}, stack {self.last.stack:,} bytes, workspace "
-            f"{sizes.workspace:,}, code {sizes.code:,}, constants {sizes.constants:,}"
+            f"{sizes.workspace:,}, code {sizes.code:,}, constants {sizes.constants:,}{timeline}"
         )
 
     def set_threads(self, threads: int | None = None) -> None:
@@ -62,7 +63,13 @@ class BoardModel(Model):
         return [float(self.last.instructions)] * repeat
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
-        """Raise `UnsupportedError`: the board counts whole runs."""
+        """Beside VTA its programs, the processor's work and its waiting; else raise `UnsupportedError`."""
+        if self.board.vta:
+            self.run(inputs)
+            assert self.last is not None and self.last.timeline is not None
+            timeline = self.last.timeline
+            rows = [KernelTime("processor", "", timeline.processor), KernelTime("waits for VTA", "", timeline.waiting)]
+            return rows + [KernelTime("VTA", s.name, s.seconds) for s in timeline.spans if s.track == "VTA"]
         raise UnsupportedError("kernels are not timed one by one on a board; --report of tilewright compile has sizes")
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:

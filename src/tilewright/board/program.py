@@ -1,13 +1,14 @@
 """The C text around a model on a board: start, files by semihosting, counts of instructions, a painted stack.
 
 The program reads `inputs.bin`, runs the model once, and writes `outputs.bin` and `figures.bin`: the model's code, the
-counted instructions (as ticks of the timer where the board has one), bytes of stack that the run used, and whether the
-memory around the workspace is as before. Nothing of a C library is used.
+counted instructions (as ticks of the timer where the board has one), bytes of stack that the run used, whether the
+memory around the workspace is as before, and the instructions before the run. Nothing of a C library is used.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 
 from tilewright.board.boards import Board
 from tilewright.runtime.c_interface import CInterface
@@ -30,6 +31,7 @@ SECTIONS {{
   .bss (NOLOAD) : {{ *(.bss .bss.* .sbss .sbss.* COMMON) . = ALIGN(16); }} > RAM
   board_stack_low = ALIGN(16);
   board_stack_top = board_stack_low + {stack:#x};
+  tilewright_vta_registers = {vta:#x};
   ASSERT(board_stack_top <= {ram:#x} + {ram_bytes:#x}, "the stack does not fit behind the data")
 }}
 """
@@ -106,6 +108,7 @@ static void start_counting(void) {
 }
 static uint64_t counted(void) { return 0xffffffffu - timer[1]; }
 #endif
+static const uint64_t begin;
 """
 
 _RISCV_START = """
@@ -158,15 +161,14 @@ static void transfer(uintptr_t operation, uintptr_t file, const void *memory, ui
 }
 static void close_file(uintptr_t file) { host(2, &file); }
 
-#define GUARD 64
 %(buffers)s
-static uint8_t room[GUARD + SIZE + GUARD] __attribute__((aligned(64)));
+static uint8_t room[GUARD + SIZE + GUARD] __attribute__((aligned(GUARD)));
 static const void *const inputs[] = {%(inputs)s};
 static void *const outputs[] = {%(outputs)s};
 static const uint32_t input_bytes[] = {%(input_bytes)s}, output_bytes[] = {%(output_bytes)s};
 
 int board_main(void) {
-  uint64_t figures[4];
+  uint64_t figures[5];
   uint8_t *low, *mark;
   uintptr_t file = open_file("inputs.bin", 10, 1);
   uint32_t i;
@@ -180,11 +182,13 @@ int board_main(void) {
 #endif
   for (low = board_stack_low; low < mark; low++) *low = 0xa5;
   start_counting();
-  figures[0] = (uint64_t)%(call)s;
+  figures[0] = 0;
+%(calls)s
   figures[1] = counted();
   for (low = board_stack_low; low < mark && *low == 0xa5; low++) {}
   figures[2] = (uint64_t)(mark - low);
   figures[3] = 1;
+  figures[4] = begin;
   for (i = 0; i < GUARD; i++) figures[3] &= room[i] == 0xa5 && room[GUARD + SIZE + i] == 0xa5;
   file = open_file("outputs.bin", 11, 5);
   for (i = 0; i < %(output_count)d; i++) transfer(5, file, outputs[i], output_bytes[i]);
@@ -247,15 +251,21 @@ def linker_script(board: Board) -> str:
         ram=ram,
         ram_bytes=ram_bytes,
         stack=STACK_BYTES,
+        vta=board.vta,
     )
 
 
-def program_text(board: Board, name: str, interface: CInterface, kernels: bool = False) -> str:
-    """The program that runs the model `name`, of fixed sizes, once; with `kernels` it counts each of them."""
+def program_text(
+    board: Board, calls: Sequence[tuple[str, int, int]], interface: CInterface, kernels: bool = False
+) -> str:
+    """The program that runs models of fixed sizes, each by its name, inputs and outputs, one after the other, once.
+
+    With `kernels` it counts each of theirs.
+    """
     start = f"#define TIMER {board.timer:#x}u\n{_ARM_START}" if board.timer else _RISCV_START
     names: dict[str, list[str]] = {"input": [], "output": []}
     sizes: dict[str, list[int]] = {"input": [], "output": []}
-    lines = [f"#define SIZE {interface.workspace_size}"]
+    lines = [f"#define SIZE {interface.workspace_size}", f"#define GUARD {max(64, interface.alignment)}"]
     for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
         for index, spec in enumerate(specs):
             nbytes = math.prod(spec.static_shape) * spec.dtype.itemsize
@@ -271,6 +281,15 @@ def program_text(board: Board, name: str, interface: CInterface, kernels: bool =
         "input_count": len(interface.inputs),
         "output_count": len(interface.outputs),
         "finish": _FINISH_KERNELS if kernels else "",
-        "call": f"tilewright_{name}_run(inputs, outputs, room + GUARD, SIZE)",
+        "calls": "\n".join(_calls(calls)),
     }
     return "".join([_COMMON, start, _KERNELS if kernels else "", main])
+
+
+def _calls(calls: Sequence[tuple[str, int, int]]) -> Iterator[str]:
+    """The calls of models, up to the first that refuses."""
+    first = [0, 0]
+    for name, inputs, outputs in calls:
+        run = f"tilewright_{name}_run(inputs + {first[0]}, outputs + {first[1]}, room + GUARD, SIZE)"
+        yield f"  if (!figures[0]) figures[0] = (uint64_t){run};"
+        first = [first[0] + inputs, first[1] + outputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -12,7 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.board.boards import Board
+from tilewright.board.debugger import Debugger
 from tilewright.board.image import BoardProgram
+from tilewright.board.timeline import Timeline
+from tilewright.board.vta_device import Clocks, VtaDevice, configuration, memory_of
 from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.memory import Array
 
@@ -23,11 +27,12 @@ _QEMU = ("-nographic", "-monitor", "none", "-serial", "null", "-semihosting-conf
 
 @dataclass(frozen=True)
 class BoardRun:
-    """One run of a model on a board: outputs, instructions, bytes of stack."""
+    """One run of a model on a board: outputs, instructions, bytes of stack; beside VTA what was when."""
 
     outputs: list[Array]
     instructions: int
     stack: int
+    timeline: Timeline | None = None
 
 
 def run_image(
@@ -49,13 +54,12 @@ def run_image(
         (work / "inputs.bin").write_bytes(b"".join(np.ascontiguousarray(array).tobytes() for array in inputs))
         command = [*board.emulator, *_QEMU, "-icount", "shift=0", "-kernel", "image.elf"]
         try:
-            done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False, timeout=seconds)
+            words, device = _emulated(command, work, program, board, seconds)
         except subprocess.TimeoutExpired:
             raise EnvironmentError_(f"the board {board.name} did not finish within {seconds:g} s") from None
         if not (work / "figures.bin").exists():
-            words = (done.stderr or done.stdout).strip()[-500:]
-            raise EnvironmentError_(f"the board {board.name} stopped with a fault: {words or done.returncode}")
-        code, count, stack, intact = np.fromfile(work / "figures.bin", np.uint64).tolist()
+            raise EnvironmentError_(f"the board {board.name} stopped with a fault: {words}")
+        code, count, stack, intact, first = np.fromfile(work / "figures.bin", np.uint64).tolist()
         if code:
             raise InputError(f"the model stopped on the board: {program.interface.errors[code - 1]}")
         if not intact:
@@ -63,7 +67,34 @@ def run_image(
         if files is not None:
             files.update({path.name: path.read_bytes() for path in work.glob("*.bin")})
         results = _outputs((work / "outputs.bin").read_bytes(), program)
-    return BoardRun(results, board.instructions(count), stack)
+    timeline = device.timeline(first, count) if device is not None else None
+    return BoardRun(results, board.instructions(count), stack, timeline)
+
+
+def _emulated(
+    command: list[str], work: Path, program: BoardProgram, board: Board, seconds: float
+) -> tuple[str, VtaDevice | None]:
+    """Run the emulator to its end; its last words, and the device that it ran beside."""
+    if not board.vta:
+        done = subprocess.run(command, cwd=work, capture_output=True, text=True, check=False, timeout=seconds)
+        return (done.stderr or done.stdout).strip()[-500:] or str(done.returncode), None
+    (work / "ram").write_bytes(b"")
+    os.truncate(work / "ram", board.shared)
+    ram = f"memory-backend-file,id=ram,size={board.shared},mem-path=ram,share=on"
+    stub = ["-S", "-chardev", "socket,path=debugger,server=on,wait=off,id=debugger", "-gdb", "chardev:debugger"]
+    shared = [*command, "-object", ram, "-machine", "memory-backend=ram", *stub]
+    (code, _), memory = board.code, memory_of(str(work / "ram"), board.shared)
+    device = VtaDevice(configuration(program.vta), memory, code, board.vta, Clocks(), program.launches)
+    with subprocess.Popen(shared, cwd=work, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as emulator:
+        try:
+            debugger = Debugger(work / "debugger", seconds)
+            device.run(debugger)
+            debugger.close()
+            words, _ = emulator.communicate(timeout=seconds)
+        except BaseException:
+            emulator.kill()
+            raise
+    return words.strip()[-500:] or str(emulator.returncode), device
 
 
 def _outputs(data: bytes, program: BoardProgram) -> list[Array]:

@@ -28,19 +28,23 @@ def open_on_board(path: str, board_name: str, target_name: str | None, **compile
     from tilewright.board import BoardModel, BoardProgram, board_named
     from tilewright.board.image import require_tools
     from tilewright.compile import export_source
-    from tilewright.target import Target
+    from tilewright.target import Target, VtaTarget
 
     board = board_named(board_name)
     require_tools(board)
-    target = Target(target_name or f"c -mcpu={board.cpu}")
-    board.flags(getattr(target, "cpu", ""))
+    target = Target(target_name or board.target)
+    beside = isinstance(target, VtaTarget)
+    cpu = getattr(target.processor if beside else target, "cpu", "")
+    if beside and not board.vta:
+        raise InputError(f"the board {board_name} has no VTA; virt+vta has one")
+    board.flags(cpu)
     with tempfile.TemporaryDirectory(prefix="tilewright-board-") as folder:
         files = export_source(path, Path(folder) / "model.c", target=target, freestanding=True, **compiled)
         if len(files) > 2:
             raise InputError(f"{path} has more weights than a board has memory")
         (model,) = files.models
-        program = BoardProgram(model.name, model.c_model.interface, files[0].read_text(), files[1].read_text())
-    return BoardModel(program, board, getattr(target, "cpu", ""), str(target), model.manifest.tilewright_version)
+        program = BoardProgram.of(files, target)
+    return BoardModel(program, board, cpu, str(target), model.manifest.tilewright_version)
 
 
 def count_on_board(executable: Model, model: str, sets: Sequence[Mapping[str, Any]], json_path: str | None) -> None:
@@ -59,3 +63,19 @@ def count_on_board(executable: Model, model: str, sets: Sequence[Mapping[str, An
         runs = [{"instructions": run.instructions, "stack": run.stack} for run in counts]
         record = {"model": model, "board": executable.board.name, "runs": runs, "sizes": asdict(executable.sizes)}
         write_file(json_path, lambda path: path.write_text(json.dumps(record, indent=2) + "\n"))
+
+
+def profile_on_board(executable: Model, arrays: Mapping[str, Any], trace: str | None) -> None:
+    """Print the parts of a run beside VTA and its timeline; `trace` is a file for it, a picture if it ends in .svg."""
+    # only for boards
+    from tilewright.board import BoardModel
+
+    assert isinstance(executable, BoardModel)
+    for row in executable.profile(arrays):
+        click.echo(f"{row.seconds * 1e3:>10.3f} ms  {row.kernel:<14}{row.source}")
+    assert executable.last is not None and executable.last.timeline is not None
+    timeline = executable.last.timeline
+    click.echo(f"{timeline.text()}\n{executable.note}")
+    if trace is not None:
+        text = timeline.svg() if trace.endswith(".svg") else timeline.perfetto()
+        write_file(trace, lambda path: path.write_text(text, encoding="utf-8"))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from tilewright.cli.board import profile_on_board
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import ModelOptions, model_options
 from tilewright.cli.outputs import check_writable, write_file
@@ -69,6 +70,9 @@ def profile_command(
     with collect() as compiled:
         executable = inputs.open(model, options)
     given = inputs.one(executable, model, "a profile is one of one set of inputs", seeds=(0,))
+    if options.board:
+        profile_on_board(executable, given.arrays, trace)
+        return
     rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows, compiled)))

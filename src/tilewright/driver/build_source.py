@@ -20,7 +20,7 @@ from tilewright.backend.c.backend import SourceBackend
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
-from tilewright.driver.plan import model_manifest, unique_constants
+from tilewright.driver.plan import WEIGHT_ALIGNMENT, model_manifest, unique_constants
 from tilewright.driver.require_oblivious import require_oblivious, require_plain_functions
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.expr import Constant
@@ -68,6 +68,23 @@ def source_backend(target: Target) -> SourceBackend:
             f'"llvm -mcpu=cortex-a76"; tilewright.compile compiles for {target}'
         )
     return SourceBackend(target)
+
+
+def image_target(targets: Sequence[Target]) -> Target:
+    """The target of models in one image, that with the accelerator where some run on one.
+
+    Raises `UnsupportedError` for models of different processors or accelerators.
+    """
+    different = dict.fromkeys(targets)
+    wide = [target for target in different if target.kind == "vta"]
+    processors = {getattr(target, "processor", target) for target in different}
+    configurations = {getattr(target, "figures", ()) for target in wide}
+    if len(processors) > 1 or len(configurations) > 1:
+        raise UnsupportedError(
+            "models in one image are for one processor, and one configuration of VTA beside it; these are for "
+            + ", ".join(map(str, different))
+        )
+    return (wide or list(different))[0]
 
 
 @dataclass(frozen=True)
@@ -208,5 +225,7 @@ def _weights_text(manifest: Manifest, weights: Sequence[Any]) -> str:
     """The weights as an array of little-endian words."""
     words = [f"0x{word:x}u" for word in _section(manifest, weights).view("<u8").tolist()]
     lines = ["  " + ", ".join(words[start : start + 8]) for start in range(0, len(words), 8)]
-    head = f"static const uint64_t tilewright_weights[{len(words)}] TILEWRIGHT_ALIGNED = {{"
+    wide = manifest.alignment > WEIGHT_ALIGNMENT
+    aligned = f"__attribute__((aligned({manifest.alignment})))" if wide else "TILEWRIGHT_ALIGNED"
+    head = f"static const uint64_t tilewright_weights[{len(words)}] {aligned} = {{"
     return "\n".join([head, ",\n".join(lines), "};\n"])
