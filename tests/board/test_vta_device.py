@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.backend.vta.test_quantized import RandomNetwork
 from tests.board.test_board import tools_of
 from tests.onnx_models import perceptron
 from tilewright import relay
@@ -80,6 +81,25 @@ def test_runs_overlap_and_are_those_of_this_process(tmp_path: Path) -> None:
     again = together.last.timeline
     run(together, given)
     assert together.last.timeline == again  # to the cycle
+
+
+SMALL = "-log_uop_buff_size=11 -log_inp_buff_size=12 -log_wgt_buff_size=12 -log_acc_buff_size=14"
+
+
+@pytest.mark.parametrize("figures", [f"-log_batch=1 -log_block=3 {SMALL}", "-log_block=5 -log_wgt_buff_size=20"])
+def test_tiles_of_other_shapes(figures: str, tmp_path: Path) -> None:
+    mod = network()
+    model = on_board(mod, f"{BESIDE} {figures}", tmp_path)
+    np.testing.assert_array_equal(run(model, images(1))[0], np.asarray(tw.compile(mod, cache=False)(images(1)[0])))
+
+
+def test_sums_of_several_bytes_come_back_to_the_processor(tmp_path: Path) -> None:
+    mod = RandomNetwork(2).module(layers=2)
+    (x,) = mod["main"].params
+    given = np.random.default_rng(1).standard_normal(x.checked_type.concrete_shape).astype("float32")
+    model = on_board(mod, BESIDE, tmp_path)
+    assert len(model.program.launches) >= 2 and "tilewright_vta_join(" in model.program.source.split("_wait(void")[-1]
+    np.testing.assert_array_equal(run(model, [given])[0], np.asarray(tw.compile(mod, cache=False)(given)))
 
 
 def test_a_profile_has_the_programs_and_the_waiting(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) 
 
 def test_programs_are_calls_of_the_plan(tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", str(image_model), "--target", "vta", "--stage", "plan")
-    (line,) = [line for line in outcome.out.splitlines() if "vta_program" in line]
+    (line,) = [line for line in outcome.out.splitlines() if "vta_launch" in line]
     assert "(arena[" in line and ", constant[" in line
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from tilewright.backend.backend import Run
+from tilewright.backend.backend import Backend, Run
 from tilewright.backend.board.backend import BoardBackend
 from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.backend.vta.backend import step_choice
@@ -35,8 +35,9 @@ class VtaBoardBackend(BoardBackend):
         assert isinstance(target, VtaTarget)
         super().__init__(target.processor)
         self._vta, self._settings = target, Settings.of(target)
-        # the accelerator adds what it finds in registers to its addresses, which count whole elements
-        self.alignment = max(64, largest_element(Isa(self._settings.config)))  # type: ignore[misc]
+        # Addresses count whole elements from what registers say. More than a cache line, so that constants are aligned
+        # too: up to that a board's are not.
+        self.alignment = max(2 * Backend.alignment, largest_element(Isa(self._settings.config)))  # type: ignore[misc]
 
     def offload(self, mod: IRModule, run: Run) -> IRModule:
         """The module in integers, with the steps of programs for its regions; functions are run on this machine."""

@@ -181,7 +181,7 @@ class Program(AnyProgram):
     def load(cls, manifest: Manifest, code: bytes, weights: Array) -> Self:
         """Link the processor's code, and fill the DRAM of each program."""
         objects, programs = parted(code)
-        if not programs:
+        if not programs or not all("step" in program for program in programs.values()):
             raise ArtifactError("the model is for VTA and has no program for it. Compile the model again")
         parts = [part for plan in manifest.plans for part in parts_of(plan, programs)]
         entries = [part.entry_symbol for part in parts if isinstance(part, ExecutionPlan)]

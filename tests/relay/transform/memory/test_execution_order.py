@@ -20,8 +20,8 @@ from tilewright.relay.transform.memory.execution_order import execution_order
 TYPE = TensorType((64,), "int8")
 
 
-def program(x: Expr, cycles: int, name: str) -> Expr:
-    plan = f'{{"base": 64, "layers": [{{"name": "{name}", "cycles": {cycles}}}]}}'
+def program(x: Expr, cycles: int, name: str, base: int = 64) -> Expr:
+    plan = f'{{"base": {base}, "layers": [{{"name": "{name}", "cycles": {cycles}}}]}}'
     attrs = {"plan": plan, "driver": "native", "flops": 1, "ret_type": TYPE}
     block = Call(PACK, [x], attrs)
     return Call(WAIT, [Call(LAUNCH, [block, relay.const(np.zeros(4, np.uint8))], attrs), block], attrs)
@@ -58,6 +58,12 @@ def test_the_next_launch_is_prepared_while_one_is_under_way() -> None:
     assert long.count("launch") == 3 and long.index("wait") > long.index("launch")
     first_two = order(xs, Tuple([program(x, 1, "a") for x in xs]))
     assert first_two[:4] == ["pack", "launch", "pack", "launch"]  # idle again before the second operand is packed
+
+
+def test_results_are_read_while_the_next_program_runs_whatever_blocks_cost() -> None:
+    xs = variables(4)
+    found = order(xs, Tuple([program(x, 90, "a", base=1 << 20) for x in xs]))
+    assert found == ["pack", "launch", "pack", "launch", "wait"] + 2 * ["pack", "launch", "wait"] + ["wait"]
 
 
 def test_a_graph_without_launches_is_in_post_order() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tilewright.relay.ir.expr import Call, Expr
 from tilewright.relay.ir.registry import Op
+from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import children, post_order
 from tilewright.relay.op.cost import flops, moved_bytes
 from tilewright.relay.op.views import single_call
@@ -61,6 +62,7 @@ class _Schedule:
         self.ready = {node for node in nodes if not self.missing[node]}
         self.now = self.idle = 0
         self.ends: dict[Expr, int] = {}
+        self.latest: Expr | None = None
 
     def _launches_behind(self) -> dict[Expr, int]:
         """Of each node the number of the first launch that needs it, directly or by others; none for the rest."""
@@ -89,7 +91,8 @@ class _Schedule:
             return launches[0]
         if free:
             return free[0]
-        ended = [node for node in ready if _waits(node) and self.ends[_token(node)] <= self.now]
+        waits = [node for node in ready if _waits(node)]
+        ended = [node for node in waits if _token(node) is not self.latest]  # a later launch has waited for them
         work = [node for node in ready if node not in self.launches and not _waits(node)]
         if ended:
             return ended[0]
@@ -97,18 +100,19 @@ class _Schedule:
         if toward and not launches:
             return min(toward, key=lambda node: (self.next_launch[node], self.number[node]))
         others = [node for node in work if node not in self.next_launch]
+        others += [node for node in waits if self.ends[_token(node)] <= self.now]
         if others:
             return others[0]
         if launches:
             return launches[0]
-        waiting = [node for node in ready if _waits(node)]
-        return min(waiting, key=lambda node: self.ends[_token(node)]) if waiting else toward[0]
+        return waits[0] if waits else toward[0]
 
     def _execute(self, node: Expr) -> None:
         self.ready.remove(node)
         self.done.append(node)
         if node in self.launches:
             self.now = max(self.now, self.idle)
+            self.latest = node
             self.idle = self.ends[node] = self.now + self.launches[node]
         elif _waits(node):
             self.now = max(self.now, self.ends[_token(node)]) + _work(node)
@@ -131,6 +135,8 @@ def _token(wait: Expr) -> Expr:
 
 
 def _work(node: Expr) -> int:
-    """Rough cycles of the processor."""
+    """Rough cycles of the processor; of a wait those that copy its results."""
     assert isinstance(node, Call)
+    if _waits(node):
+        return sum(size_hint(type_.nbytes) for type_ in tensor_types(node.checked_type))
     return size_hint(flops(node)) + size_hint(moved_bytes(node))
