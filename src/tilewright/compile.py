@@ -28,13 +28,14 @@ from tilewright.driver.require_oblivious import oblivious_context
 from tilewright.driver.vm.build import needs_machine
 from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import UnsupportedError
-from tilewright.frontend.formats.table import ModelSource
+from tilewright.frontend.formats.table import ModelSource, initial_states
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.request import ExampleInputs as ExampleInputs
 from tilewright.request import Records as Records
 from tilewright.request import Request
+from tilewright.runtime.c_stream import states_of
 from tilewright.runtime.export import c_name
 from tilewright.runtime.model import Model
 from tilewright.runtime.sealed.container import Seal
@@ -143,6 +144,7 @@ def export_source(
     ram_limit: int | None = None,
     rom_limit: int | None = None,
     records: Records | None = None,
+    states: Mapping[str, str] | None = None,
 ) -> Exported:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
@@ -151,9 +153,11 @@ def export_source(
     depends on data, and an `UnsupportedError` names the kernels where that cannot be; with `seal`, a private key and
     one of encryption, the weights are a file that only the reader in the source opens (docs/enclaves.md). Where the
     workspace is to have at most `ram_limit` bytes, or constants and code `rom_limit`, code for boards is slower but
-    smaller (`board.limits`). `records` as in `compile`. For the targets "opencl" and "cuda" it launches the model's
-    kernels. Raises as `compile` does, `UnsupportedError` for other targets that are no processor and for limits that
-    nothing meets, and `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    smaller (`board.limits`). `records` as in `compile`. A model with states gets functions that run it in steps
+    (`runtime.c_stream`): those that it declares, and `states` by the name of an input and of the output that is this
+    input of the next step. For the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile`
+    does, `UnsupportedError` for other targets that are no processor and for limits that nothing meets, and
+    `EnvironmentError_` for "cuda" where NVRTC is not installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding,
@@ -183,8 +187,10 @@ def export_source(
 
         return first_within([program], Path(path), target, limits)
 
+    find = partial(states_of, pairs=states, first=partial(initial_states, model, signature))
+
     def straight(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
-        return write_source(graphs, backend, file, name, freestanding, sealed, oblivious)
+        return write_source(graphs, backend, file, name, freestanding, sealed, oblivious, find)
 
     with oblivious_context() if oblivious else nullcontext():
         return write_within([(c_name(Path(path), name), mod)], target, Path(path), straight, limits, request.records)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.cli.conftest import Command
@@ -75,6 +76,16 @@ def test_c_source_is_written_with_its_header(
     assert took is not None and total > 0 and abs(float(took[1]) - total) <= 0.01
     assert "int tilewright_perceptron(" in model.with_name("perceptron.h").read_text()
     assert "which has no C source; name the model itself" in refused("compile", artifact, "-o", model.with_name("a.c"))
+
+
+def test_c_source_in_steps(tilewright: Command, tmp_path: Path, refused: Callable[..., str]) -> None:
+    nodes = [helper.make_node("Add", ["x", "h"], ["y"])]
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (4,)) for name in ("x", "h", "y")]
+    graph = helper.make_graph(nodes, "sum", tensors[:2], tensors[2:])
+    model = saved(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "sum.onnx")
+    assert tilewright("compile", model, "-o", tmp_path / "sum.c", "--state", "h=y").status == 0
+    assert "int tilewright_sum_step(" in (tmp_path / "sum.h").read_text()
+    assert "--state h: write INPUT=OUTPUT" in refused("compile", model, "-o", tmp_path / "other.c", "--state", "h")
 
 
 def test_an_ending_that_nothing_is_written_with_is_refused(

@@ -37,6 +37,9 @@ _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it,
 @click.option("--report", is_flag=True, help="print the time of each stage, of C source also memory by layer")
 @freestanding_option
 @layout_option
+@click.option(
+    "--state", "states", multiple=True, metavar="IN=OUT", help="C source in steps: an input, and the output it becomes"
+)
 @click.option("--oblivious", is_flag=True, help="no branch or address of C source depends on data, or an error")
 @click.option("--sign", metavar="KEY.pem", help="sign artifact or weights of C source; with --encrypt")
 @click.option("--encrypt", metavar="KEY", help="encrypt them, by a key of `tilewright keygen NAME --encryption`")
@@ -59,6 +62,7 @@ def compile_command(
     exact_rounding: bool,
     freestanding: bool,
     layout: str | None,
+    states: tuple[str, ...],
     oblivious: bool,
     sign: str | None,
     encrypt: str | None,
@@ -74,6 +78,7 @@ def compile_command(
     given = {
         "--freestanding": freestanding,
         "--oblivious": oblivious,
+        "--state": states,
         "--ram-limit": ram_limit,
         "--rom-limit": rom_limit,
     }
@@ -81,11 +86,11 @@ def compile_command(
         if value and not source:
             raise InputError(f"{option}: this is for C source; name the output .c")
     keys = _keys(sign, encrypt)
-    if len(models) > 1 and (keys or oblivious):
-        raise InputError("--sign, --encrypt and --oblivious are for one model; compile them one by one")
+    if len(models) > 1 and (keys or oblivious or states):
+        raise InputError("--sign, --encrypt, --oblivious and --state are for one model; compile them one by one")
     with trace.collect() as times:
         if source:
-            as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys, ram_limit, rom_limit)
+            as_source = SourceOptions(exact_rounding, freestanding, oblivious, keys, ram_limit, rom_limit, states)
             if check:
                 raise InputError(_NO_CHECK)
             tables = _write_source(models, output, options, layout, as_source, report)

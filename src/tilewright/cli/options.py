@@ -113,6 +113,18 @@ class SourceOptions:
     seal: tuple[str, str] | None
     ram_limit: int | None = None
     rom_limit: int | None = None
+    states: tuple[str, ...] = ()
+
+    @property
+    def state_pairs(self) -> dict[str, str]:
+        """The pairs of `--state IN=OUT`. Raises `InputError`."""
+        parts = [text.partition("=") for text in self.states]
+        for text, (name, _, result) in zip(self.states, parts, strict=True):
+            if not name or not result:
+                raise InputError(
+                    f"--state {text}: write INPUT=OUTPUT, the input of a step and the output that it becomes"
+                )
+        return {name: result for name, _, result in parts}
 
 
 @dataclass(frozen=True)
@@ -246,6 +258,7 @@ class ModelOptions:
                 seal=as_source.seal,
                 ram_limit=as_source.ram_limit,
                 rom_limit=as_source.rom_limit,
+                states=as_source.state_pairs,
                 records=self.records,
             )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ from tilewright.relay.transform.memory.plan_memory import MemoryPlan
 from tilewright.runtime.artifact import weight_parts, weights_bytes
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.c_source import CModel, checked_text, functions_text, image_header_text, set_weights_declaration
+from tilewright.runtime.c_stream import State, stream_declarations, stream_text
 from tilewright.runtime.export import c_name, move_into_place
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -70,6 +71,10 @@ def source_backend(target: Target) -> SourceBackend:
     return SourceBackend(target)
 
 
+#: The states of a model between steps, by its interface.
+States = Callable[[CInterface], Sequence[State]]
+
+
 def image_target(targets: Sequence[Target]) -> Target:
     """The target of models in one image, that with the accelerator where some run on one.
 
@@ -89,11 +94,12 @@ def image_target(targets: Sequence[Target]) -> Target:
 
 @dataclass(frozen=True)
 class SourceModel:
-    """A model of C source: its name in C, its manifest, and how its text runs it."""
+    """A model of C source: its name in C, its manifest, how its text runs it, its states between steps."""
 
     name: str
     manifest: Manifest
     c_model: CModel
+    states: Sequence[State] = ()
 
 
 class Exported(list[Path]):
@@ -119,12 +125,14 @@ def write_source(
     freestanding: bool = False,
     sealed: Seal | None = None,
     oblivious: bool = False,
+    states: States | None = None,
 ) -> Exported:
     """Write the C source of modules that went through the graph passes to `path` (.c) and beside it.
 
     Each comes with its name in C; `name` is that of the header (default: from the file's name). Equal kernels and equal
-    constants are there once. Raises `EnvironmentError_` where files cannot be written; then none is; with `oblivious`
-    `UnsupportedError` for kernels whose branches or addresses depend on data.
+    constants are there once. `states` finds those of a model by its interface. Raises `EnvironmentError_` where files
+    cannot be written; then none is; with `oblivious` `UnsupportedError` for kernels whose branches or addresses depend
+    on data.
     """
     planned = plan_segments([(f"{own}_model", mod) for own, mod in modules], backend)
     if oblivious:
@@ -136,7 +144,8 @@ def write_source(
         manifest = model_manifest(plan, mod["main"], backend, distinct(built.constants))
         interface = CInterface.of(manifest)
         run = f"{manifest.entry_symbol}(slots, &tilewright_alone) ? {interface.kernel_error} : 0"
-        models.append(SourceModel(own, manifest, CModel(interface, "", run)))
+        found = states(interface) if states else ()
+        models.append(SourceModel(own, manifest, CModel(interface, "", run), found))
     files = write_models(
         path, c_name(path, name), built, models, freestanding=freestanding, sealed=sealed, oblivious=oblivious
     )
@@ -167,6 +176,7 @@ def write_models(
         functions.append(model.c_model.before)
         functions.append(functions_text(model.name, interface, model.c_model.run, given_weights=large))
         functions.append(checked_text(model.name, interface))
+        functions.append(stream_text(model.name, interface, model.states))
     if head is None:
         kernels = [text.decode() for text in split_objects(built.code)]
         if oblivious:
@@ -182,6 +192,7 @@ def write_models(
     else:
         given = _GIVEN_WEIGHTS.format(name=name) if large else _weights_text(first, weights)
         declared = set_weights_declaration(name, stored.name) if large else ""
+    declared += "".join(stream_declarations(model.name, model.c_model.interface, model.states) for model in models)
     listed = [(model.name, model.manifest, model.c_model.interface) for model in models]
     with tempfile.TemporaryDirectory(prefix="tilewright-source-") as folder:
         work = Path(folder)

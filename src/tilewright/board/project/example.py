@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from tilewright.board.project.sources import Sources
 from tilewright.driver.build_source import SourceModel
+from tilewright.runtime.c_stream import c_type
 from tilewright.runtime.signature import TensorSpec
 
 #: Values that are printed of an output, at most.
@@ -38,7 +39,7 @@ def memory_text(sources: Sources) -> str:
         interface = model.c_model.interface
         for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
             for index, spec in enumerate(specs):
-                lines.append(f"static {_c_type(spec)} {model.name}_{kind}{index}[{max(_count(spec), 1)}];")
+                lines.append(f"static {c_type(spec)} {model.name}_{kind}{index}[{max(_count(spec), 1)}];")
     return "\n".join(lines) + "\n"
 
 
@@ -62,7 +63,7 @@ def has_floats(sources: Sources) -> bool:
 
 
 def _is_float(spec: TensorSpec) -> bool:
-    return _c_type(spec) in ("float", "double")
+    return c_type(spec) in ("float", "double")
 
 
 def _run_text(model: SourceModel, printing: Printing) -> str:
@@ -101,12 +102,6 @@ def _count(spec: TensorSpec) -> int:
     return math.prod(spec.static_shape)
 
 
-def _c_type(spec: TensorSpec) -> str:
-    dtype = str(spec.dtype)
-    floats = {"float32": "float", "float64": "double", "bool": "uint8_t"}
-    return floats.get(dtype, f"{dtype}_t" if "int" in dtype else f"uint{8 * spec.dtype.itemsize}_t")
-
-
 def pattern(spec: TensorSpec, index: int) -> float:
     """Element `index` of an input of the example."""
     dtype = str(spec.dtype)
@@ -119,12 +114,12 @@ def pattern(spec: TensorSpec, index: int) -> float:
 
 def _pattern(spec: TensorSpec) -> str:
     """The C of `pattern`: bytes take many values, floats some around 0; others, which may be indices, 0 and 1."""
-    dtype, c_type = str(spec.dtype), _c_type(spec)
+    dtype, kind = str(spec.dtype), c_type(spec)
     if _is_float(spec):
-        return f"(({c_type})(i * 7 % 17) - 8) / 8"
+        return f"(({kind})(i * 7 % 17) - 8) / 8"
     if dtype == "int8":
         return "(int8_t)((int)(i * 7 % 251) - 125)"
-    return f"({c_type})(i * 7 % {251 if dtype == 'uint8' else 2})"
+    return f"({kind})(i * 7 % {251 if dtype == 'uint8' else 2})"
 
 
 def _literal(text: str) -> str:
