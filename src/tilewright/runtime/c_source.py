@@ -153,7 +153,7 @@ int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
   int i;
   if (!dims || !shapes) return 1;
   code = {entry}__plan((int64_t *)(uintptr_t)dims, plan, 0);
-  if (code) return {own} + code;
+  if (code != 0) return {own} + code;
   for (i = {table} + 1; i < {plan}; i++) *shapes++ = plan[i];
   return 0;
 }}

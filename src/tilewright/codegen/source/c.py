@@ -42,7 +42,7 @@ C99 = Dialect(
     array="{scope}{type} {name}[{size}] TILEWRIGHT_ALIGNED;",
     reinterpret="tilewright_bits_{source_dtype}_{target_dtype}({value})",
     fail="if (!({condition})) return {code};",
-    call_function="{{ int32_t code = {name}({arguments}ctx); if (code) return code; }}",
+    call_function="{{ int32_t code = {name}({arguments}ctx); if (code != 0) return code; }}",
 )  # fmt: skip
 
 _HEAD = """\

@@ -13,7 +13,7 @@ from tilewright.support.dtype import DType
 _LOWEST_INT32, _LOWEST_INT64 = -(2**31), -(2**63)
 
 
-def c_literal(dtype: DType, value: Any, infinity: str = "INFINITY", nan: str = "NAN", wide: str = "ll") -> str:
+def c_literal(dtype: DType, value: Any, infinity: str = "INFINITY", nan: str = "NAN", wide: str = "LL") -> str:
     """A constant as C and its relatives spell it.
 
     `infinity` and `nan` are the language's names of those, `wide` what follows an integer of 64 bits.
