@@ -33,9 +33,8 @@ def open_on_board(path: str, board_name: str, target_name: str | None, **compile
     board = board_named(board_name)
     require_tools(board)
     target = Target(target_name or board.target)
-    beside = isinstance(target, VtaTarget)
-    cpu = getattr(target.processor if beside else target, "cpu", "")
-    if beside and not board.vta:
+    cpu = getattr(target.processor if isinstance(target, VtaTarget) else target, "cpu", "")
+    if isinstance(target, VtaTarget) and not board.vta:
         raise InputError(f"the board {board_name} has no VTA; virt+vta has one")
     board.flags(cpu)
     with tempfile.TemporaryDirectory(prefix="tilewright-board-") as folder:

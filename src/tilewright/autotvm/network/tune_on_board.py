@@ -23,12 +23,15 @@ from tilewright.autotvm.task.extract import network_calls, task_of_kernels, task
 from tilewright.autotvm.task.task import KernelTask
 from tilewright.board import Board, BoardModel, BoardProgram
 from tilewright.board.kernel_counts import count_kernels
-from tilewright.compile import export_source
+from tilewright.driver.build_source import source_backend, write_source
+from tilewright.driver.optimize import optimize
 from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
 from tilewright.records.entry import TRIAL, VERDICT, WRONG, Entry, TaskKey, this_compiler
 from tilewright.records.file import RecordFile
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.partition.lower_external import lower_external
+from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.target import Target
 
 
@@ -85,7 +88,7 @@ class _Bench:
     """The network on the board, with one set of inputs."""
 
     def __init__(self, mod: IRModule, board: Board, target: Target, kernels: Mapping[str, TaskKey]) -> None:
-        self.mod, self.board, self.target, self.kernels = mod, board, target, kernels
+        self.mod, self.board, self.target, self.kernels = expand_calls(lower_external(mod)), board, target, kernels
         self.cpu = getattr(target, "cpu", "")
 
     def program(self, entries: Sequence[Entry]) -> BoardProgram:
@@ -93,7 +96,8 @@ class _Bench:
         with tempfile.TemporaryDirectory(prefix="tilewright-board-") as folder:
             path = Path(folder) / "model.c"
             known = Database(entries, "what is counted") if entries else None
-            files = export_source(self.mod, path, target=self.target, freestanding=True, records=known)
+            graphs = [("model", optimize(self.mod, self.target, known))]
+            files = write_source(graphs, source_backend(self.target), path, freestanding=True)
             (model,) = files.models
             return BoardProgram(model.name, model.c_model.interface, files[0].read_text(), files[1].read_text())
 
