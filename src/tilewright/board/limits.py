@@ -40,7 +40,7 @@ _TILES: tuple[tuple[dict[str, int], int], ...] = (
 _SLACK, _MOST_TRIES = 1.05, 8
 
 #: The graph pass behind which bands are cut.
-_BEHIND = "simplify_moves"
+_BEHIND = "fixed_point"
 
 
 @dataclass(frozen=True)
