@@ -22,9 +22,11 @@ from tilewright.driver.optimize import optimize
 from tilewright.driver.small_tiles import small_tiles
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.records.database import Database
+from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.visitor import calls
 from tilewright.relay.op.cost import flops
+from tilewright.relay.transform.simplify.simplify_expr import simplify_expr
 from tilewright.runtime.export import move_into_place
 from tilewright.target import Target
 
@@ -178,7 +180,7 @@ def _figures(made: Exported, limits: Limits, target: Target) -> tuple[int, int]:
 
 def _optimized(mod: IRModule, target: Target, step: _Step, records: Database | None) -> IRModule:
     bands = step.bands
-    after = {} if bands is None else {_BEHIND: lambda made: patches(made, bands)}
+    after = {} if bands is None else {_BEHIND: lambda made: patches(_without_moves(made), bands)}
     optimized = optimize(mod, target, records, after)
     return small_tiles(optimized, target, _TILES[step.tiles][0])[0] if step.tiles else optimized
 
@@ -191,7 +193,7 @@ def _steps(mod: IRModule, target: Target, limits: Limits) -> list[_Step]:
     held: dict[str, IRModule] = {}
 
     def keep(made: IRModule) -> IRModule:
-        return held.setdefault("made", made)
+        return held.setdefault("made", _without_moves(made))
 
     optimized = optimize(mod, target, None, {_BEHIND: keep})
     made = held["made"]
@@ -208,6 +210,11 @@ def _steps(mod: IRModule, target: Target, limits: Limits) -> list[_Step]:
     steps.remove(_NOTHING)
     likely = list(islice((one for one in steps if ram.of(one) <= limits.ram * _SLACK), _MOST_TRIES))
     return likely or [min(steps, key=ram.of)]
+
+
+def _without_moves(mod: IRModule) -> IRModule:
+    """The module without transposes of images that have channels last in their file, which have no rows."""
+    return infer_type(simplify_expr(infer_type(mod)))
 
 
 class _Estimates:
