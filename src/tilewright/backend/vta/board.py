@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.backend.backend import Backend, Run
@@ -61,7 +62,7 @@ class VtaBoardBackend(BoardBackend):
             choices[task.name] = step_choice(op, plan)
         compiled = super().compile(rest)
         text = compiled.code + "".join(texts).encode()
-        return CompiledKernels(text, compiled.workspaces, {**compiled.choices, **choices}, compiled.seconds)
+        return replace(compiled, code=text, choices={**compiled.choices, **choices})
 
     def link(
         self,
