@@ -124,9 +124,14 @@ def _opened(path: str | os.PathLike[str]) -> BinaryIO:
 
 def is_container(path: str | os.PathLike[str]) -> bool:
     """True if the file begins like one of ours (it may still be damaged)."""
+    return begins_with(path, MAGIC)
+
+
+def begins_with(path: str | os.PathLike[str], magic: bytes) -> bool:
+    """True if there is a file that begins so; a pipe, whose writer would be waited for, does not."""
     try:
         with _opened(path) as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(magic)) == magic
     except (OSError, ArtifactError):
         return False
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tilewright.errors import ArtifactError, EnvironmentError_, InputError
+from tilewright.runtime.container import begins_with
 from tilewright.runtime.signing import Key, private_key, public_key
 from tilewright.support.cache import atomic_file
 
@@ -49,11 +50,7 @@ def make_key(path: str | os.PathLike[str]) -> Path:
 
 def is_sealed(path: str | os.PathLike[str]) -> bool:
     """True if the file begins like sealed data."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(FORMAT)) == FORMAT
-    except OSError:
-        return False
+    return begins_with(path, FORMAT)
 
 
 def seal(contents: bytes, sign: Key, encrypt: Key, owner: bytes = bytes(16)) -> bytes:
