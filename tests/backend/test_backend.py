@@ -21,6 +21,7 @@ from tilewright.backend.gpu.backend import GpuBackend
 from tilewright.backend.gpu.processor import ProcessorBackend
 from tilewright.backend.kinds import BACKENDS
 from tilewright.backend.vta.backend import VtaBackend
+from tilewright.backend.vta.board import VtaBoardBackend
 from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.backend import GraphBackend
@@ -42,7 +43,8 @@ def test_every_kind_of_target_has_a_backend() -> None:
     assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds
     assert type(backend_of(Target("opencl -device=cpu"))) is ProcessorBackend
     assert type(backend_of(Target("c -mcpu=cortex-m4"))) is BoardBackend
-    assert {*kinds, "opencl cpu", "board"} == BACKENDS.keys()
+    assert type(backend_of(Target("vta -host=riscv32-imac"))) is VtaBoardBackend
+    assert {*kinds, "opencl cpu", "board", "vta board"} == BACKENDS.keys()
 
 
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:

@@ -293,7 +293,7 @@ def test_wrong_usage_prints_how_to_call_it(arguments: list[str], tilewright: Com
         (
             ["xyzzy"],
             "there are: compile, run, bench, verify, bisect, inspect, quantize, tune, records, profile, keygen, sign, "
-            "rpc, vta, cache, doctor",
+            "rpc, serve, vta, cache, doctor",
         ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),

@@ -312,6 +312,7 @@ def test_every_template_with_a_space_is_tried():
         "bitserial_conv2d",
         "conv2d_transpose_nchw",
         "dense_blockwise",
+        "narrow_attention",
         "pool",
         "recurrent",
     }
