@@ -7,7 +7,6 @@ memory around the workspace is as before, and the instructions before the run. N
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from tilewright.board.boards import Board
@@ -268,7 +267,7 @@ def program_text(
     lines = [f"#define SIZE {interface.workspace_size}", f"#define GUARD {max(64, interface.alignment)}"]
     for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
         for index, spec in enumerate(specs):
-            nbytes = math.prod(spec.static_shape) * spec.dtype.itemsize
+            nbytes = spec.nbytes
             lines.append(f"static uint8_t {kind}{index}[{max(nbytes, 1)}] __attribute__((aligned(16)));")
             names[kind].append(f"{kind}{index}")
             sizes[kind].append(nbytes)

@@ -16,6 +16,8 @@ def serve_command() -> None:
 
 _folder = click.option("--folder", default="tilewright-service", help="what the service keeps  [default: here]")
 _database = click.option("--database", default="", metavar="URL", help="as SQLAlchemy has it  [default: a file]")
+_share = click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
+_s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
 
 
 @serve_command.command("run")
@@ -24,8 +26,8 @@ _database = click.option("--database", default="", metavar="URL", help="as SQLAl
 @click.option("--host", default="127.0.0.1", help="address to listen at  [default: this machine alone]")
 @click.option("--port", default=8080, type=click.IntRange(0, 65535), help="[default: 8080]")
 @click.option("--workers", default=1, type=click.IntRange(min=0), help="jobs that run at a time  [default: 1]")
-@click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
-@click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
+@_share
+@_s3_endpoint
 @click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]")
 @click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job")
 @click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
@@ -70,8 +72,8 @@ def key_command(owner: str, folder: str, database: str) -> None:
 @serve_command.command("work")
 @_folder
 @_database
-@click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
-@click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
+@_share
+@_s3_endpoint
 def work_command(folder: str, database: str, share: tuple[str, ...], s3_endpoint: str) -> None:
     """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
     from tilewright.service.app import open_store

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.resources
-import math
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,9 +62,7 @@ class EnclaveSource:
         listed = {}
         for kind, specs in (("input", inputs), ("output", outputs)):
             sizes = [spec.dtype.itemsize for spec in specs]
-            counts = [math.prod(spec.static_shape) for spec in specs]
-            nbytes = [count * size for count, size in zip(counts, sizes, strict=True)]
-            listed[f"{kind}_bytes"] = ", ".join(map(str, nbytes)) or "0"
+            listed[f"{kind}_bytes"] = ", ".join(str(spec.nbytes) for spec in specs) or "0"
             listed[f"{kind}_sizes"] = ", ".join(map(str, sizes)) or "1"
         return _HEADER.format(
             header=self.header.stem,

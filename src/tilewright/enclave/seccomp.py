@@ -14,7 +14,7 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, cast
 
 import numpy as np
 
@@ -79,7 +79,7 @@ class SeccompModel(EnclaveModel):
             to.flush()
             code, intact = _ANSWER.unpack(self._read(back, _ANSWER.size))
             results = [
-                np.frombuffer(self._read(back, _nbytes(spec)), spec.numpy).reshape(spec.static_shape).copy()
+                np.frombuffer(self._read(back, spec.nbytes), spec.numpy).reshape(spec.static_shape).copy()
                 for spec in self.outputs
             ]
         except BrokenPipeError:
@@ -148,7 +148,3 @@ def _end(process: subprocess.Popen[bytes], folder: tempfile.TemporaryDirectory[s
         if pipe is not None:
             pipe.close()
     folder.cleanup()
-
-
-def _nbytes(spec: Any) -> int:
-    return int(np.prod(spec.static_shape, dtype=np.int64)) * int(spec.dtype.itemsize)

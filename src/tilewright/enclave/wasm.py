@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -66,7 +65,7 @@ class WasmModel(EnclaveModel):
 
         self._weights_offset = take(self.source.weights_bytes)
         self._workspace = take(self.source.interface.workspace_size)
-        self._offsets = [take(_nbytes(spec)) for spec in (*self.inputs, *self.outputs)]
+        self._offsets = [take(spec.nbytes) for spec in (*self.inputs, *self.outputs)]
         self._table = take(4 * len(self._offsets))
         pages = -(-position // _PAGE) - self._memory.size(self._store)
         try:
@@ -94,7 +93,7 @@ class WasmModel(EnclaveModel):
         self._call(runs)
         results = []
         for spec, offset in zip(self.outputs, self._offsets[len(self.inputs) :], strict=True):
-            data = self._memory.read(self._store, offset, offset + _nbytes(spec))
+            data = self._memory.read(self._store, offset, offset + spec.nbytes)
             results.append(np.frombuffer(data, spec.numpy).reshape(spec.static_shape).copy())
         return results
 
@@ -133,7 +132,3 @@ def build_module(source: EnclaveSource, optimize: str = "-O2") -> bytes:
         files = ["module.o", "model.o", "-o", "model.wasm"]
         compile_with([*zig, "wasm-ld", *link, *files], work, "linking the WebAssembly module")
         return (work / "model.wasm").read_bytes()
-
-
-def _nbytes(spec: Any) -> int:
-    return int(np.prod(spec.static_shape, dtype=np.int64)) * int(spec.dtype.itemsize)

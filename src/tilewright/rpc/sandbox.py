@@ -98,6 +98,15 @@ def confine(folder: Path, readable: Sequence[Path], limits: Limits, starts: bool
     return found
 
 
+def confined_environment(folder: Path, passed: Sequence[str]) -> dict[str, str]:
+    """The variables of a process to be confined to `folder`: those named `passed`, as others may hold secrets."""
+    found = {name: os.environ[name] for name in passed if name in os.environ}
+    if "PYTHONPATH" in found:  # the process starts in another folder
+        positions = found["PYTHONPATH"].split(os.pathsep)
+        found["PYTHONPATH"] = os.pathsep.join(os.path.abspath(position) for position in positions)
+    return {**found, "HOME": str(folder), "TMPDIR": str(folder)}
+
+
 def unconfined(reason: str) -> dict[str, str]:
     """The measures as `confine` reports them, all of them off for one reason."""
     return dict.fromkeys(("limits", "network", "user", "files", "calls"), f"off: {reason}")

@@ -27,7 +27,7 @@ from typing import Any
 
 from tilewright.errors import EnvironmentError_
 from tilewright.rpc.frames import BadFrame, Channel, ConnectionLost
-from tilewright.rpc.sandbox import Limits
+from tilewright.rpc.sandbox import Limits, confined_environment
 
 #: Seconds that a worker may take to say that it is ready: an interpreter and NumPy on a busy small board.
 _START_SECONDS = 60.0
@@ -173,11 +173,7 @@ def _command(handle: int, folder: Path, settings: dict[str, Any], board: Board |
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    if "PYTHONPATH" in passed:  # the worker starts in another folder
-        positions = passed["PYTHONPATH"].split(os.pathsep)
-        passed["PYTHONPATH"] = os.pathsep.join(os.path.abspath(position) for position in positions)
-    return {**passed, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    return {**confined_environment(folder, _PASSED), "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _signal(code: int) -> str:

@@ -11,7 +11,6 @@ No function keeps anything between calls: calls with workspaces of their own may
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -411,7 +410,7 @@ def _dims(interface: CInterface) -> Iterator[str]:
 
 def _described(specs: Sequence[TensorSpec]) -> Iterator[str]:
     for index, spec in enumerate(specs):
-        size = f", {math.prod(spec.static_shape) * spec.dtype.itemsize} bytes" if spec.is_static else ""
+        size = f", {spec.nbytes} bytes" if spec.is_static else ""
         yield f"     [{index}] {_comment(str(spec))}{size}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,6 +59,11 @@ class TensorSpec:
         """The shape of a tensor whose dimensions are all known; an assertion error for others."""
         assert self.is_static
         return self.shape  # type: ignore[return-value]
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of a tensor whose dimensions are all known; an assertion error for others."""
+        return math.prod(self.static_shape) * self.numpy.itemsize
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """True if an array of `shape` may be given here; sizes that depend on each other are checked elsewhere."""

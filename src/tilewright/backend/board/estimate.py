@@ -17,6 +17,7 @@ from tilewright.relay.ir.visitor import calls
 from tilewright.relay.transform.fuse.fuse_ops import fuse_ops
 from tilewright.relay.transform.memory.plan_memory import KernelMemory, plan_memory
 from tilewright.relay.transform.simplify.rule_index import RuleIndex
+from tilewright.runtime.memory import round_up
 from tilewright.topi.reference.byte_conv import BYTES, WORD
 
 #: Bytes of the two pairs that four bytes of a window become; bytes to which parts of scratch memory are aligned.
@@ -65,7 +66,7 @@ def _conv2d_scratch(call: Call, pixels: int) -> int:
     _, left, _, right = call.attrs["padding"]
     beyond = -(-(row - columns * channels) // channels)
     padded = kernel * (width + left + right + beyond) * channels if any((*call.attrs["padding"], beyond)) else 0
-    return _aligned(windows) + _aligned(padded)
+    return round_up(windows, _ALIGNED) + round_up(padded, _ALIGNED)
 
 
 @_scratch_of("nn.contrib_depthwise_bytes")
@@ -73,16 +74,13 @@ def _depthwise_scratch(call: Call, pixels: int) -> int:
     _, _, width, channels = tensor_type_of(call.args[0]).shape
     _, left, _, right = call.attrs["padding"]
     rows = tensor_type_of(call.args[1]).shape[0]
-    return _aligned(rows * (width + left + right) * channels) if any(call.attrs["padding"]) else 0
+    padded = rows * (width + left + right) * channels if any(call.attrs["padding"]) else 0
+    return round_up(padded, _ALIGNED)
 
 
 @_scratch_of("nn.contrib_dense_bytes")
 def _dense_scratch(call: Call, pixels: int) -> int:
-    return _aligned(tensor_type_of(call.args[1]).shape[1] * (1 if call.attrs["form"] == BYTES else _PAIRS))
-
-
-def _aligned(nbytes: int) -> int:
-    return -(-nbytes // _ALIGNED) * _ALIGNED
+    return round_up(tensor_type_of(call.args[1]).shape[1] * (1 if call.attrs["form"] == BYTES else _PAIRS), _ALIGNED)
 
 
 def _distance(anchor: Call, data: TensorType, result: TensorType) -> int:

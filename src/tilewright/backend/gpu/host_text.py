@@ -22,7 +22,7 @@ from tilewright.runtime.plan import ExecutionPlan
 def host_fields(plan: ExecutionPlan, weights: int, tables: HostTables) -> dict[str, Any]:
     """The fields of `BEFORE`, `AFTER` and the text between them, of a plan with so many bytes of weights."""
     specs = (*plan.inputs, *plan.outputs)
-    sizes = [weights, plan.arena_bytes, *(int(np.prod(s.static_shape)) * s.dtype.itemsize for s in specs)]
+    sizes = [weights, plan.arena_bytes, *(s.nbytes for s in specs)]
     return {
         "sizes": ", ".join(f"{max(1, size)}u" for size in sizes),
         "buffers": len(sizes),

@@ -10,7 +10,6 @@ the arena comes from the second-level cache where the whole arena fits it, all e
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -72,7 +71,7 @@ def kernel_table(plan: ExecutionPlan, code: bytes, weights: int) -> KernelTable:
     for step, call in zip(noted.steps, noted.calls, strict=True):
         of[call].append(step)
     sizes = {
-        f"{kind} {number}": spec.numpy.itemsize * math.prod(spec.static_shape)
+        f"{kind} {number}": spec.nbytes
         for kind, specs in (("input", plan.inputs), ("output", plan.outputs))
         for number, spec in enumerate(specs)
     }

@@ -86,7 +86,7 @@ def _model_text(model: Model) -> str:
             )
     described: dict[str, Any] = {"kind": "model", "target": model.target}
     described |= {name: [spec.to_json() for spec in getattr(model, name)] for name in ("inputs", "outputs")}
-    sizes = [math.prod(spec.static_shape) * spec.numpy.itemsize for spec in (*model.inputs, *model.outputs)]
+    sizes = [spec.nbytes for spec in (*model.inputs, *model.outputs)]
     outputs = [{"shape": list(spec.static_shape), "dtype": str(spec.dtype)} for spec in model.outputs]
     fields = (
         f"  .model = (int32_t (*)(const void *const *, void *const *, void *, int32_t))tilewright_{_NAME},\n"

@@ -8,7 +8,6 @@ table of 64-bit integers, the dimensions and the offsets that follow from them (
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -136,7 +135,7 @@ class Segment:
 
     def _maker(self, spec: TensorSpec) -> Callable[[Any, Any], Array]:
         """The allocator of an output: where it is small, a cache line's alignment is not worth the microsecond."""
-        small = math.prod(spec.static_shape) * spec.numpy.itemsize <= _SMALL
+        small = spec.nbytes <= _SMALL
         return np.empty if small else self._output_memory.empty
 
     def output_shapes(self) -> Sequence[tuple[int, ...]]:

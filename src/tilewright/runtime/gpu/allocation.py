@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import accumulate
 
@@ -28,5 +27,5 @@ def fixed_sizes(plan: ExecutionPlan) -> list[int]:
     specs = (*plan.inputs, *plan.outputs)
     return [
         max(plan.alignment, plan.arena_bytes),
-        *(math.prod(spec.static_shape) * spec.numpy.itemsize for spec in specs),
+        *(spec.nbytes for spec in specs),
     ]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.errors import InternalError, UserError
+from tilewright.rpc.sandbox import confined_environment
 from tilewright.service.jobs import process
 from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.settings import Settings
@@ -121,11 +122,7 @@ class Worker:
 
 def _environment(folder: Path) -> dict[str, str]:
     """The variables of a job's process: those that Python needs, and none of the service's secrets."""
-    passed = {name: os.environ[name] for name in _PASSED if name in os.environ}
-    if "PYTHONPATH" in passed:  # the process starts elsewhere
-        positions = passed["PYTHONPATH"].split(os.pathsep)
-        passed["PYTHONPATH"] = os.pathsep.join(os.path.abspath(position) for position in positions)
-    return {**passed, "TILEWRIGHT_CACHE_DIR": str(folder / "cache"), "HOME": str(folder), "TMPDIR": str(folder)}
+    return {**confined_environment(folder, _PASSED), "TILEWRIGHT_CACHE_DIR": str(folder / "cache")}
 
 
 def _result(folder: Path) -> dict[str, Any]:

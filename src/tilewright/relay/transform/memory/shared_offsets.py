@@ -13,6 +13,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilewright.runtime.memory import round_up
+
 #: Orders that are tried beyond those by size and by time; each takes milliseconds.
 _TRIES = 60
 
@@ -84,19 +86,15 @@ def _rules(pieces: Sequence[Piece], distances: Mapping[tuple[Any, Any], int], al
         for j, b in enumerate(pieces[:i]):
             if a.first > b.last or b.first > a.last:
                 continue
-            above, below = -_aligned(b.nbytes, alignment), _aligned(a.nbytes, alignment)
+            above, below = -round_up(b.nbytes, alignment), round_up(a.nbytes, alignment)
             if (a.key, b.key) in distances:
-                above = max(above, -_aligned(distances[a.key, b.key], alignment))
+                above = max(above, -round_up(distances[a.key, b.key], alignment))
             if (b.key, a.key) in distances:
-                below = min(below, _aligned(distances[b.key, a.key], alignment))
+                below = min(below, round_up(distances[b.key, a.key], alignment))
             if above < below:
                 rules[i].append(_Rule(j, above, below))
                 rules[j].append(_Rule(i, -below, -above))
     return rules
-
-
-def _aligned(nbytes: int, alignment: int) -> int:
-    return -(-nbytes // alignment) * alignment
 
 
 def _assigned(order: Sequence[int], pieces: Sequence[Piece], rules: Sequence[Sequence[_Rule]]) -> list[int]:
