@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from tilewright.support.fingerprint import external_data
 
 if TYPE_CHECKING:
     from tilewright.driver.build_source import Exported
+    from tilewright.runtime.model import Model
 
 _MIB = 2**20
 _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it, C code cannot"
@@ -95,9 +97,7 @@ def compile_command(
                 raise InputError(_NO_CHECK)
             tables = _write_source(models, output, options, layout, as_source, report)
         else:
-            tables = _write(models[0], output, options, executor, check, exact_rounding)
-            if keys:
-                _seal(output, keys)
+            tables = _write(models[0], output, options, executor, check, exact_rounding, keys)
     # the seconds are there when the collection has ended
     piped = descriptor_of(Path(output)) is not None  # then the standard output is not for words, nor has it a size
     size = "written" if piped else _size_text(models[0], output)
@@ -119,13 +119,16 @@ def _keys(sign: str | None, encrypt: str | None) -> tuple[str, str] | None:
     return None
 
 
-def _seal(output: str, keys: tuple[str, str]) -> None:
-    """Put what was written in the file `output` under seal."""
+def _save_sealed(executable: Model, output: str, keys: tuple[str, str]) -> None:
+    """Save an artifact under seal; without it, it is in a folder of this process alone."""
     # only for these
     from tilewright.cli.outputs import write_file
     from tilewright.runtime.sealed.container import seal
 
-    sealed = seal(Path(output).read_bytes(), *keys)
+    with tempfile.TemporaryDirectory(prefix="tilewright-sealed-") as folder:
+        plain = Path(folder) / "model.tw"
+        executable.save(plain, durable=False)
+        sealed = seal(plain.read_bytes(), *keys)
     write_file(output, lambda path: path.write_bytes(sealed))
 
 
@@ -152,16 +155,26 @@ def _check_kind(output: str) -> None:
 
 
 def _write(
-    model: str, output: str, options: ModelOptions, executor: str | None, check: bool, exact_rounding: bool
+    model: str,
+    output: str,
+    options: ModelOptions,
+    executor: str | None,
+    check: bool,
+    exact_rounding: bool,
+    keys: tuple[str, str] | None,
 ) -> Sequence[str]:
     """The model in the form that the name of `output` stands for; what there is to report of it."""
     kind = Path(output).suffix
     if check and kind in KINDS:
         raise InputError(_NO_CHECK)
+    if keys and kind in KINDS:
+        raise InputError(f"{output}: artifacts (.tw) and weights of C source (.c) are sealed; name it so")
     executable = options.open(model, executor or "auto", check=check, runs=False, exact_rounding=exact_rounding)
     with trace.span("save"):
         if kind in KINDS:
             executable.export_library(output)
+        elif keys:
+            _save_sealed(executable, output, keys)
         else:
             executable.save(output)
     return ()
