@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from tilewright.runtime.c_interface import INTERFACE_ERRORS, CInterface
+from tilewright.runtime.c_stream import c_type
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.signature import TensorSpec
 
@@ -161,14 +162,14 @@ int tilewright_{name}_output_shapes(const int64_t *dims, int64_t *shapes) {{
 _CHECKED = """\
 int tilewright_{name}_run({dims_param}const void *const *inputs, void *const *outputs, void *workspace,
                           size_t workspace_size) {{
-  static const unsigned char sizes[] = {{{sizes}}};
+  static const unsigned char alignments[] = {{{alignments}}};
   int i;
 {needed}  if (!workspace{null_tests}) return 1;
   if ((uintptr_t)workspace % {alignment}) return 4;
 {short}  for (i = 0; i < {inputs} + {outputs}; i++) {{
     const void *tensor = i < {inputs} ? inputs[i] : outputs[i - {inputs}];
     if (!tensor) return 1;
-    if ((uintptr_t)tensor % sizes[i]) return 4;
+    if ((uintptr_t)tensor % alignments[i]) return 4;
   }}
   return tilewright_{name}({dims}inputs, outputs, workspace, 1);
 }}
@@ -333,7 +334,7 @@ def checked_text(name: str, interface: CInterface) -> str:
         name=name,
         dims_param=_dims_param(interface),
         dims="dims, " if symbolic else "",
-        sizes=", ".join(str(spec.dtype.itemsize) for spec in tensors) or "1",
+        alignments=", ".join(_alignment(spec) for spec in tensors) or "1",
         needed="  int64_t needed;\n" if symbolic else "",
         null_tests="".join(f" || !{pointer}" for pointer in pointers),
         alignment=interface.alignment,
@@ -341,6 +342,11 @@ def checked_text(name: str, interface: CInterface) -> str:
         inputs=len(interface.inputs),
         outputs=len(interface.outputs),
     )
+
+
+def _alignment(spec: TensorSpec) -> str:
+    """The C of what a tensor's address is a multiple of: less than an element's bytes on processors of 8 bits."""
+    return "1" if spec.dtype.itemsize == 1 else f"offsetof(struct {{ char first; {c_type(spec)} next; }}, next)"
 
 
 def library_text(name: str, model: CModel) -> str:

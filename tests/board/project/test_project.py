@@ -20,6 +20,7 @@ from tilewright.board.project.example import pattern
 from tilewright.compile import export_source
 from tilewright.errors import InputError, UnsupportedError
 
+ARDUINO = Path("/usr/share/arduino/hardware/arduino")
 needs_cc = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
@@ -161,6 +162,36 @@ def test_arduino_library(tmp_path: Path) -> None:
     ran("gcc", "-c", "-Wall", "-Wextra", "-Werror", "src/net.c", "-o", "net.o", cwd=project)
     ran("g++", "-Wall", "-Wextra", "-Werror", "-Isrc", "board.cpp", "net.o", "-o", "board", cwd=project)
     assert_printed(ran("./board", cwd=project))
+
+
+@pytest.mark.skipif(
+    not all(map(shutil.which, ("arduino-builder", "avr-gcc", "simavr"))) or not ARDUINO.is_dir(),
+    reason="needs Arduino's tools (Debian: apt install arduino-builder arduino-core-avr simavr)",
+)
+def test_arduino_builds_and_runs_it_on_8_bits(tmp_path: Path) -> None:
+    """The sketch on an Arduino Mega 2560: an int has 16 bits there, and a float may be at any address."""
+    project = made("arduino", tmp_path)
+    for folder in ("hardware", "build", "libraries"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "hardware" / "arduino").symlink_to(ARDUINO)
+    shutil.copy("/usr/share/arduino-builder/platform.txt", tmp_path / "hardware")
+    shutil.copytree(project, tmp_path / "libraries" / "net")
+    preferences = {
+        "runtime.tools.avr-gcc.path": "/usr",
+        "tools.ctags.cmd.path": "/usr/bin/arduino-ctags",
+        "compiler.cpp.extra_flags": "-DDECIMAL_DIG=17",  # Arduino's own String lacks it with GCC 5
+    }
+    ran(
+        "arduino-builder", "-compile", "-hardware", "hardware", "-tools", "/usr/share/arduino", "-libraries",
+        "libraries", *(f"-prefs={key}={value}" for key, value in preferences.items()),
+        "-fqbn", "arduino:avr:mega:cpu=atmega2560", "-build-path", tmp_path / "build",
+        project / "examples" / "Run" / "Run.ino", cwd=tmp_path,
+    )  # fmt: skip
+    command = ["timeout", "10", "simavr", "-m", "atmega2560", "-f", "16000000", "build/Run.ino.elf"]
+    shown = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    found = re.search(r"y:((?: -?[\d.]+\d)+)", shown.stderr)
+    assert found is not None, shown.stdout + shown.stderr
+    np.testing.assert_allclose(np.array(found[1].split(), np.float32), expected(), atol=0.006)  # two digits are printed
 
 
 @needs_cc
