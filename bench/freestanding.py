@@ -31,7 +31,7 @@ from tilewright.compile import export_source
 from tilewright.enclave import TARGETS, EnclaveModel, SeccompModel, open_enclave, undefined_symbols
 from tilewright.enclave.build import ALLOWED, OPTIONS
 from tilewright.errors import UserError
-from tilewright.relay.transform.gradient.training import training_step
+from tilewright.training import training_step
 
 Array = np.ndarray[Any, Any]
 Model = str | relay.IRModule

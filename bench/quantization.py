@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 import tilewright as tw
 from tilewright import relay
 from tilewright.quantize.ranges import METHODS
-from tilewright.relay.transform.gradient.training import Adam, Trainer, training_step
+from tilewright.training import Adam, Trainer, training_step
 
 Array = np.ndarray[Any, Any]
 TRAINED, CALIBRATED, BATCH, EPOCHS = 8000, 500, 64, 6

@@ -19,7 +19,7 @@ from quantization import BATCH, TRAINED, Array, as_onnx, digits, trained
 
 import tilewright as tw
 from tilewright import relay
-from tilewright.relay.transform.gradient.training import Adam
+from tilewright.training import Adam
 
 EPOCHS, SLOWER = 6, 4
 #: Bits, and the learning rate, of which the last epochs take a fifth.

@@ -20,7 +20,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import relay
-from tilewright.relay.transform.gradient.training import SGD, Adam, Trainer, training_step
+from tilewright.training import SGD, Adam, Trainer, training_step
 
 Array = np.ndarray[Any, Any]
 BATCH, HIDDEN, ROWS, CLASSES = 64, 64, 8, 10

@@ -203,12 +203,7 @@ ALLOWED = {
         "tir/transform/narrow_index.py:_LOW",
         "tir/transform/narrow_index.py:_HIGH",
     ),
-    "Philox as it was published, and the sizes of the standards of encryption and signatures": (
-        "relay/transform/gradient/private.py:_MULTIPLIERS",
-        "relay/transform/gradient/private.py:_ROUNDS",
-        "relay/transform/gradient/private.py:_UNIFORM_BITS",
-        "relay/transform/gradient/private.py:_WEYL",
-        "relay/transform/gradient/private.py:_WORD",
+    "the sizes of the standards of encryption and signatures": (
         "runtime/sealed/container.py:_KEY_BYTES",
         "runtime/sealed/container.py:_SIGNATURE",
         "runtime/sealed/container.py:_TAG",

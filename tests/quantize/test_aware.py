@@ -13,7 +13,7 @@ from tilewright import relay
 from tilewright.errors import InputError, UnsupportedError
 from tilewright.quantize import Bits, read_recipe
 from tilewright.relay.ir.visitor import calls
-from tilewright.relay.transform.gradient.training import SGD, Adam
+from tilewright.training import SGD, Adam
 
 BATCH = 40
 

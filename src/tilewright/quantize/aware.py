@@ -34,8 +34,8 @@ from tilewright.quantize.trained import KERNELS, TrainedLayer, packed, serial_ob
 from tilewright.relay.ir.expr import Expr, Function, Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.transform.gradient.training import Optimizer, Trainer, training_step
 from tilewright.runtime.model import Model
+from tilewright.training import Optimizer, Trainer, training_step
 
 RANGES = ("learned", "moving")
 NORMS = ("folded", "batch")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 from collections.abc import Mapping
@@ -11,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.errors import EnvironmentError_, ModelError, UnsupportedError
+from tilewright.errors import ModelError, UnsupportedError
 from tilewright.quantize.weights.coded import CodedWeights
 from tilewright.quantize.weights.gguf_blocks import GGUF_TYPES, from_gguf
 from tilewright.quantize.weights.packings import from_awq, from_gptq, from_hqq
+from tilewright.support.packages import package
 
 Array = np.ndarray[Any, Any]
 
@@ -39,18 +39,8 @@ def read_weights(path: str | os.PathLike[str]) -> dict[str, CodedWeights | Array
     return _gguf(file)
 
 
-def _package(name: str, purpose: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise EnvironmentError_(
-            f"reading {purpose} needs the package {name}, which is not installed; "
-            "run: pip install 'tilewright[weights]'"
-        ) from None
-
-
 def _gguf(file: Path) -> dict[str, CodedWeights | Array]:
-    reader = _package("gguf", "GGUF files").GGUFReader(file)
+    reader = package("gguf", "reading GGUF files", "weights").GGUFReader(file)
     found: dict[str, CodedWeights | Array] = {}
     for tensor in reader.tensors:
         kind, data = tensor.tensor_type.name, tensor.data
@@ -71,7 +61,7 @@ def _gguf(file: Path) -> dict[str, CodedWeights | Array]:
 
 
 def _safetensors(file: Path) -> dict[str, Array]:
-    with _package("safetensors", "safetensors").safe_open(file, framework="numpy") as opened:
+    with package("safetensors", "reading safetensors", "weights").safe_open(file, framework="numpy") as opened:
         return {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no mapping)
 
 

@@ -1,1 +1,1 @@
-"""Differentiation, and what is made of it: functions with gradients, training steps."""
+"""Differentiation: functions with gradients."""

@@ -25,7 +25,8 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars, substitute
 from tilewright.relay.op.gradients.adjoint import adjoints
-from tilewright.relay.transform.gradient.training import Optimizer, TrainingStep
+from tilewright.training.rules.optimizer import Optimizer
+from tilewright.training.step import TrainingStep
 
 _ROUNDS = 10
 #: The multipliers of both halves of a block, and what is added to both halves of the key each round.
@@ -60,7 +61,7 @@ def private_step(
         (total + normals(key, counter, index, of.shape) * (noise * clip)) * (1 / samples)
         for index, (total, of) in enumerate(zip(gradients, types, strict=True))
     ]
-    initial = optimizer.initial_state(types)
+    initial = optimizer.initial_state(parameters)
     state = [Var(name, TensorType(value.shape, str(value.dtype))) for name, value in initial.items()]
     moved, remembered = optimizer.update(parameters, noisy, state)
     mean = losses / op.maximum(op.sum(sampled), const(1.0, "float32"))

@@ -14,10 +14,10 @@ from tilewright.compile import export_source
 from tilewright.enclave import open_enclave
 from tilewright.errors import InputError, TypeMismatchError
 from tilewright.frontend.tflite.random import philox as philox_by_numpy
-from tilewright.relay.transform.gradient.privacy import divergence, spent
-from tilewright.relay.transform.gradient.private import normals, philox, private_step
-from tilewright.relay.transform.gradient.training import SGD, Trainer
 from tilewright.runtime.processor import host_architecture
+from tilewright.training import SGD, Trainer
+from tilewright.training.privacy import divergence, spent
+from tilewright.training.private import normals, philox, private_step
 
 KEY, SAMPLES = np.array([123456789, 0xFFFFFFF0], np.uint32), 5
 

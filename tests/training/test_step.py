@@ -12,7 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import relay
 from tilewright.errors import InputError, TypeMismatchError
-from tilewright.relay.transform.gradient.training import SGD, Adam, Trainer, training_step
+from tilewright.training import SGD, Adam, Trainer, training_step
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "train_digits.py"
 

@@ -1,0 +1,1 @@
+"""Rules by which parameters follow their gradients: optimizers, rates over time, and modifiers of an optimizer."""

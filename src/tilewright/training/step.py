@@ -1,0 +1,74 @@
+"""A training step: a loss and an optimizer made into one function that takes parameters and returns them.
+
+The step holds the forward pass, the backward pass (`relay/op/gradients`) and the update, so all passes of the compiler
+see it whole: what the backward pass needs of the forward one stays in the arena, and updates fuse with the gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from tilewright.errors import InputError, TypeMismatchError
+from tilewright.relay import op
+from tilewright.relay.ir.expr import Expr, Function, Tuple, Var
+from tilewright.relay.ir.infer_type import infer_type
+from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.type import TensorType
+from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.visitor import free_vars
+from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.training.rules.loss_scale import LossScale
+from tilewright.training.rules.optimizer import Array, Optimizer
+
+
+@dataclass(frozen=True)
+class TrainingStep:
+    """One step as a module: `main(inputs…, parameters…, state…) -> (loss, outputs…, parameters…, state…)`."""
+
+    module: IRModule
+    inputs: tuple[Var, ...]
+    parameters: tuple[Var, ...]
+    state: dict[str, Array]
+    num_outputs: int
+
+
+def training_step(
+    loss: Expr,
+    parameters: Sequence[Var],
+    optimizer: Optimizer,
+    outputs: Sequence[Expr] = (),
+    loss_scale: LossScale | None = None,
+) -> TrainingStep:
+    """A step that lowers the scalar `loss` by changing `parameters`; other free variables of it are its inputs.
+
+    `outputs` are further values of the forward pass to return, such as the logits. `loss_scale` keeps gradients of
+    16-bit floats from being 0: for steps compiled with `precision="f16"`. Raises TypeMismatchError where
+    the loss is no scalar of floating point, and UnsupportedError naming an operator that has no gradient.
+    """
+    kind = tensor_type_of(loss)
+    if kind.shape != () or not kind.dtype.is_float:
+        raise TypeMismatchError(f"the loss must be one number, not {kind}; take the mean or the sum of it")
+    initial = (loss_scale.initial_state() if loss_scale else {}) | optimizer.initial_state(parameters)
+    _require_own_names(parameters, initial)
+    state = [Var(name, TensorType(value.shape, str(value.dtype))) for name, value in initial.items()]
+    if loss_scale is None:
+        moved, remembered = optimizer.update(parameters, adjoints(loss, parameters), state)
+    else:
+        scaled = adjoints(loss, parameters, op.cast(state[0], kind.dtype))
+        moved, remembered = loss_scale.update(optimizer, parameters, scaled, state)
+    inputs = tuple([v for v in free_vars(loss, *outputs) if v not in set(parameters)])
+    names = ["loss", *[f"output{i}" for i in range(len(outputs))], *[p.name for p in parameters], *initial]
+    body = Tuple([loss, *outputs, *moved, *remembered])
+    main = Function([*inputs, *parameters, *state], body, attrs={"output_names": names})
+    return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, len(outputs))
+
+
+def _require_own_names(parameters: Sequence[Var], state: Collection[str]) -> None:
+    """Raise `InputError` where two parameters, or a parameter and an array of the optimizer's, have one name."""
+    seen = set(state)
+    for parameter in parameters:
+        if parameter.name in seen:
+            whose = "the optimizer's state has" if parameter.name in state else "another parameter has"
+            raise InputError(f"a parameter is named {parameter.name}, as {whose} it: rename it")
+        seen.add(parameter.name)
