@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.service import postgres
+
 if TYPE_CHECKING:
     from tilewright.service.jobs.settings import Settings
     from tilewright.service.jobs.store import Store
@@ -41,10 +43,29 @@ class Service:
 
 
 @pytest.fixture(scope="session")
+def postgresql() -> Iterator[postgres.Postgres]:
+    """A server of PostgreSQL."""
+    pytest.importorskip("psycopg", reason="the extra [postgres] is not installed")
+    if postgres.programs() is None:
+        pytest.skip("PostgreSQL is not installed")
+    with postgres.running() as server:
+        yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The URL of an empty database, of each kind in turn."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/jobs.db"
+    url: str = request.getfixturevalue("postgresql").new_database()
+    return url
+
+
+@pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service with one worker."""
     uvicorn = pytest.importorskip("uvicorn", reason=_MISSING)
-    for name in ("sqlalchemy", "starlette", "botocore.session"):
+    for name in ("sqlalchemy", "alembic", "starlette", "botocore.session"):
         pytest.importorskip(name, reason=_MISSING)
     from tilewright.service.app import application, open_store
     from tilewright.service.jobs.settings import Settings

@@ -5,20 +5,33 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sqlalchemy", reason="the extra [serve] is not installed")
+pytest.importorskip("alembic", reason="the extra [serve] is not installed")
 
-from tilewright.service.jobs.store import COMPLETED, FAILED, STOPPED, NameTaken, Page, Store, TooManyJobs
+import contextlib
+
+from tilewright.service.jobs.store import (
+    COMPLETED,
+    FAILED,
+    INPROGRESS,
+    STARTING,
+    STOPPED,
+    STOPPING,
+    NameTaken,
+    Page,
+    Store,
+    TooManyJobs,
+)
 
 LONG, OVER = 60.0, -1.0
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(f"sqlite:///{tmp_path}/jobs.db")
+def store(database: str) -> Store:
+    return Store(database)
 
 
 def _status(store: Store, name: str = "a") -> str:
@@ -76,6 +89,65 @@ def test_stops(store: Store) -> None:
     assert store.end(first, COMPLETED) and _status(store, first.name) == STOPPED
     assert store.claim(LONG, 3) is None
     assert {_status(store, name) for name in ("waiting", "running", "abandoned")} == {STOPPED}
+
+
+def test_a_stop_whose_worker_is_dead_ends_before_its_lease(store: Store) -> None:
+    store.create("ada", "a", {}, {}, 1)
+    assert store.claim(LONG, 3) is not None
+    store.stop("ada", "a")
+    start = time.monotonic()
+    while _status(store) == STOPPING:
+        time.sleep(0.05)
+    assert _status(store) == STOPPED and time.monotonic() - start < LONG / 2
+
+
+def test_a_job_that_is_released_waits_again_as_if_it_never_ran(store: Store) -> None:
+    store.create("ada", "a", {}, {}, 1)
+    assert not store.create("ada", "b", {}, {}, 2).attempts
+    for _ in range(3):
+        job = store.claim(LONG, 2)
+        assert job is not None and job.attempts == 1
+        store.release(job)
+        assert _status(store) == STARTING and not store.end(job, FAILED)
+    job = store.claim(LONG, 2)
+    assert job is not None
+    store.stop("ada", job.name)
+    store.release(job)
+    assert _status(store, job.name) == STOPPED
+
+
+def test_what_a_worker_recorded_is_found_by_the_next(store: Store) -> None:
+    store.create("ada", "a", {}, {}, 1, kind="verify")
+    dead = store.claim(LONG, 3)
+    assert dead is not None and store.record(dead, OVER, {"digest": "x"})
+    again = store.claim(LONG, 3)
+    assert again is not None and again.result == {"digest": "x"} and again.kind == "verify"
+    assert not store.record(dead, LONG, {"digest": "y"})
+    assert store.renew(again, LONG, {"stage": "pack", "progress": 0.5, "log": "…"}) == INPROGRESS
+    job = store.find("ada", "a")
+    assert job is not None and (job.stage, job.progress, job.log, job.result) == ("pack", 0.5, "…", {"digest": "x"})
+
+
+def test_owners_leave_workers_to_others(store: Store) -> None:
+    for owner, name in (("ada", "a"), ("ada", "b"), ("bob", "c")):
+        store.create(owner, name, {}, {}, 9)
+    claimed = [store.claim(LONG, 3, most_of_owner=1) for _ in range(3)]
+    assert [job and job.name for job in claimed] == ["a", "c", None]
+
+
+def test_limits_hold_for_requests_at_the_same_time(store: Store) -> None:
+    made: list[str] = []
+
+    def create(number: int) -> None:
+        with contextlib.suppress(TooManyJobs):
+            made.append(store.create("ada", f"j{number}", {}, {}, 3).name)
+
+    threads = [threading.Thread(target=create, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 3
 
 
 def test_owners_with_fewer_jobs_running_come_first(store: Store) -> None:

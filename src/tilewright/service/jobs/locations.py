@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +17,8 @@ from tilewright.service.jobs.packages import package
 from tilewright.service.jobs.settings import Settings
 
 _CHUNK = 1 << 20
+#: The metadata of an object that holds its SHA-256.
+_DIGEST = "sha256"
 
 
 class Locations:
@@ -43,21 +49,40 @@ class Locations:
                 copy.write(part)
         return done
 
-    def store(self, source: Path, name: str) -> None:
-        """Write a file to `name`, over what is there. Raises `InputError` where that is not allowed."""
+    def store(self, source: IO[bytes], name: str, digest: str, token: str) -> None:
+        """Write a file to `name`, over what is there, with its SHA-256. Raises `InputError` where that is not allowed.
+
+        A writer that is killed leaves nothing that the next with its `token` does not replace.
+        """
         if urlsplit(name).scheme == "file":
-            _replace(source, self._shared(name))
+            _replace(source, self._shared(name), token)
             return
-        with source.open("rb") as file, _storage_errors(name):
+        with _storage_errors(name):
             bucket, key = _object(name)
-            self._storage().put_object(Bucket=bucket, Key=key, Body=file)
+            self._storage().put_object(Bucket=bucket, Key=key, Body=source, Metadata={_DIGEST: digest})
+
+    def digest(self, name: str) -> str | None:
+        """The SHA-256 of what is at `name`, as 64 hexadecimal digits; None where there is nothing."""
+        try:
+            if urlsplit(name).scheme == "file":
+                with self._source(name) as file:
+                    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+            bucket, key = _object(name)
+            with _storage_errors(name):
+                return self._storage().head_object(Bucket=bucket, Key=key)["Metadata"].get(_DIGEST)
+        except InputError:
+            return None
 
     @contextmanager
     def _source(self, name: str) -> Iterator[IO[bytes]]:
         self.check(name)
         if urlsplit(name).scheme == "file":
             try:
-                with self._shared(name).open("rb") as file:
+                # opening a pipe waits for a writer unless told not to
+                descriptor = os.open(self._shared(name), os.O_RDONLY | os.O_NONBLOCK)
+                with open(descriptor, "rb") as file:
+                    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                        raise InputError(f"{name} is no file: pack a folder as a tar archive")
                     yield file
             except OSError as error:
                 raise InputError(f"{name} cannot be read: {error.strerror}") from None
@@ -96,12 +121,13 @@ def _storage_errors(name: str) -> Iterator[None]:
         raise InputError(f"{name}: {error}") from None
 
 
-def _replace(source: Path, final: Path) -> None:
+def _replace(source: IO[bytes], final: Path, token: str) -> None:
     """Copy a file over another, of which readers see the old or the new contents."""
-    beside = final.with_name(f".{final.name}.part")
+    beside = final.with_name(f".{token}.part")
     try:
         final.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_bytes(source.read_bytes())
+        with beside.open("wb") as copy:
+            shutil.copyfileobj(source, copy, _CHUNK)
         beside.replace(final)
     except OSError as error:
         beside.unlink(missing_ok=True)

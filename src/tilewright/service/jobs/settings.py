@@ -34,8 +34,10 @@ class Settings:
     model_bytes: int = 2048 * _MIB
     #: A worker that has not reported for so long is taken for dead.
     lease_seconds: float = 10.0
-    #: Times that a job is begun at most, where workers die of it.
-    attempts: int = 3
+    #: Times that a job is begun at most, where workers die of it. Workers die of other things too, so not few.
+    attempts: int = 5
+    #: Jobs of one owner that run at a time, so that one whose jobs are long leaves workers to others; 0: no limit.
+    running_of_owner: int = 0
     request_bytes: int = 1 * _MIB
     #: Minutes between our clock and a request's are 15, as Amazon has it.
     clock_skew: float = 900.0

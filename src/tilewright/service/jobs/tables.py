@@ -1,4 +1,7 @@
-"""The tables of the service's database, for SQLite and PostgreSQL alike. Times are seconds since 1970, in UTC."""
+"""The tables of the service's database, for SQLite and PostgreSQL alike. Times are seconds since 1970, in UTC.
+
+A change here needs a step in `migrations`, which tests compare.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ class Job(Base):
     owner: Mapped[str] = mapped_column(String(64))
     name: Mapped[str] = mapped_column(String(63))
     status: Mapped[str] = mapped_column(String(16))
+    kind: Mapped[str] = mapped_column(String(16), default="compile")
     #: The request as it came, the task that it means (`worker.py`), and what the job found or made.
     request: Mapped[dict[str, Any]] = mapped_column(JSON)
     task: Mapped[dict[str, Any]] = mapped_column(JSON)
@@ -31,6 +35,10 @@ class Job(Base):
     modified: Mapped[float] = mapped_column(Float)
     started: Mapped[float | None] = mapped_column(Float, default=None)
     ended: Mapped[float | None] = mapped_column(Float, default=None)
+    #: What a running job says: its stage, the share that is done (0 to 1), and the last of its log.
+    stage: Mapped[str] = mapped_column(String(32), default="")
+    progress: Mapped[float] = mapped_column(Float, default=0.0)
+    log: Mapped[str] = mapped_column(Text, default="")
     #: The claim of a worker: a text of its own for each claim, the time until which it holds, and how many there were.
     claim: Mapped[str] = mapped_column(String(64), default="")
     lease: Mapped[float] = mapped_column(Float, default=0.0)

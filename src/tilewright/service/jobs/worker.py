@@ -2,23 +2,30 @@
 
 A task has the names of the `model` and the `artifact`, the `framework`, `target`, `precision` and `shapes` to compile
 with, and the `seconds` that it may take (0: as many as the service allows). Everything that reads a stranger's bytes
-happens in that process (`process.py`). The worker renews its claim while it waits, and ends the process when the job is
-to stop, its time is over, or the claim was lost.
+happens in that process (`process.py`), which this one reads as a stranger's too. The worker renews its claim while it
+waits, and ends the process when the job is to stop, its time is over, or the claim was lost.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
+import shutil
 import signal
+import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from tilewright.errors import InternalError, UserError
 from tilewright.rpc.sandbox import confined_environment
@@ -27,11 +34,19 @@ from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import COMPLETED, FAILED, INPROGRESS, Claimed, Store
 
-#: Seconds between two looks at a process, and at the queue where it is empty.
-_LOOK, _IDLE = 0.1, 0.5
+_log = logging.getLogger(__name__)
+#: Seconds between two looks at a process; at an empty queue they grow to the last, unless a job is made here.
+_LOOK, _SOON, _IDLE = 0.1, 0.1, 2.0
 _MOST_REASON = 1024
+#: The most bytes that are read of what a process says, and of its log, whose end is kept.
+_MOST_RESULT, _MOST_LOG = 1 << 20, 64 << 10
+#: How much a job yields to the service, and to other jobs after so many seconds (as `nice` has it).
+_NICE, _LONG_NICE, _LONG_SECONDS = 5, 15, 10.0
 #: Variables that a job's process has of this one's.
 _PASSED = ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
+
+
+_ENDED = "the process that compiled the model was ended by the system: it needs more than it may have"
 
 
 class Stopped(Exception):
@@ -47,48 +62,85 @@ class Worker:
         self._closed = threading.Event()
 
     def run(self) -> None:
-        """Take one job after another."""
+        """Take one job after another. A database that is away is asked again until it answers."""
+        self.sweep()
+        delay = _SOON
         while not self._closed.is_set():
-            if not self.run_one():
-                self._closed.wait(_IDLE)
+            self._store.made.clear()
+            try:
+                if self.run_one():
+                    delay = _SOON
+                    continue
+            except SQLAlchemyError as error:
+                _log.warning("the database does not answer: %s", str(error).partition("\n")[0])
+            self._store.made.wait(delay)
+            delay = min(2 * delay, _IDLE)
 
     def close(self) -> None:
-        """Take no more jobs; the one at hand is given up, and is another worker's when its lease ends."""
+        """Take no more jobs; the one at hand is left to another worker."""
         self._closed.set()
+        self._store.made.set()
+
+    def sweep(self) -> None:
+        """Remove the folders that workers left here which were killed."""
+        for folder in self._settings.jobs_folder.iterdir():
+            job, _, claim = folder.name.partition("-")
+            if self._store.unended(job) != claim:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def run_one(self) -> bool:
         """Run a job that waits; false where none does."""
-        job = self._store.claim(self._settings.lease_seconds, self._settings.attempts)
+        settings = self._settings
+        job = self._store.claim(settings.lease_seconds, settings.attempts, settings.running_of_owner)
         if job is None:
             return False
-        with tempfile.TemporaryDirectory(dir=self._settings.jobs_folder) as folder:
-            os.chmod(folder, 0o777)  # the process that runs there becomes another user
+        with self._folder(job) as folder:
             try:
-                result = self._made(job, Path(folder))
-                self._store.end(job, COMPLETED, result=result)
+                self._store.end(job, COMPLETED, result=self._made(job, folder))
             except Stopped:
-                self._store.end(job, FAILED, "stopped")
+                self._store.release(job)
             except UserError as error:
                 self._store.end(job, FAILED, f"ClientError: {error}"[:_MOST_REASON])
+            except SQLAlchemyError:
+                raise
             except Exception as error:
+                _log.exception("job %s failed", job.id)
                 reason = str(error) if isinstance(error, InternalError) else f"{type(error).__name__}: {error}"
                 self._store.end(job, FAILED, f"InternalError: {reason}"[:_MOST_REASON])
         return True
 
+    @contextmanager
+    def _folder(self, job: Claimed) -> Iterator[Path]:
+        """A folder for the job's process, without those that earlier workers left."""
+        for left in self._settings.jobs_folder.glob(f"{job.id}-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        folder = self._settings.jobs_folder / f"{job.id}-{job.claim}"
+        folder.mkdir()
+        folder.chmod(0o777)  # the process that runs there becomes another user
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _made(self, job: Claimed, folder: Path) -> dict[str, Any]:
-        """The result of a job whose artifact is stored."""
+        """The result of a job whose artifact is stored, which an earlier worker may have done."""
         task, settings = job.task, self._settings
+        if job.result and self._locations.digest(job.result["location"]) == job.result["digest"]:
+            return dict(job.result)
         self._locations.fetch(task["model"], folder / process.MODEL)
         limits = {"memory_bytes": settings.job_memory, "file_bytes": 2 * settings.model_bytes}
-        described = {**task, "limits": limits, "model_bytes": settings.model_bytes}
+        described = {**task, "kind": job.kind, "limits": limits, "model_bytes": settings.model_bytes}
         (folder / process.JOB).write_text(json.dumps(described))
         self._watch(job, folder, min(task["seconds"] or settings.job_seconds, settings.job_seconds))
         result = _result(folder)
-        digest = hashlib.sha256((folder / process.ARTIFACT).read_bytes()).hexdigest()
-        if self._store.renew(job, settings.lease_seconds) != INPROGRESS:
-            raise Stopped
-        self._locations.store(folder / process.ARTIFACT, task["artifact"])
-        return {"inputs": result["inputs"], "digest": digest, "location": task["artifact"]}
+        with _written(folder / process.ARTIFACT) as artifact:
+            digest = hashlib.file_digest(artifact, "sha256").hexdigest()
+            made = {"inputs": result["inputs"], "digest": digest, "location": task["artifact"]}
+            if not self._store.record(job, settings.lease_seconds, made):
+                raise Stopped
+            artifact.seek(0)
+            self._locations.store(artifact, task["artifact"], digest, job.id)
+        return made
 
     def _watch(self, job: Claimed, folder: Path, seconds: float) -> None:
         """Run the job's process to its end. Raises `Stopped` where it had to be ended, `UserError` for its time."""
@@ -103,21 +155,33 @@ class Worker:
                 cwd=folder,
                 start_new_session=True,
             )
-        deadline, renewed = time.monotonic() + seconds, 0.0
+        start, renewed = time.monotonic(), 0.0
+        _yield_to_others(running.pid, _NICE)
         try:
             while running.poll() is None:
                 now = time.monotonic()
-                if now > deadline:
+                if now > start + seconds:
                     raise UserError(f"the job ran for {seconds:g} s, the most that it may")
                 if now - renewed > min(1.0, self._settings.lease_seconds / 3):
                     renewed = now
-                    if self._store.renew(job, self._settings.lease_seconds) != INPROGRESS or self._closed.is_set():
+                    if now > start + _LONG_SECONDS:
+                        _yield_to_others(running.pid, _LONG_NICE)
+                    lease = self._settings.lease_seconds
+                    if self._store.renew(job, lease, _said(folder)) != INPROGRESS or self._closed.is_set():
                         raise Stopped
                 time.sleep(_LOOK)
         finally:
             if running.poll() is None:
                 os.killpg(running.pid, signal.SIGKILL)
             running.wait()
+        self._store.renew(job, self._settings.lease_seconds, _said(folder))
+
+
+def _yield_to_others(pid: int, nice: int) -> None:
+    """Lower the priority of a process and its threads, which have one each on Linux."""
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it has ended
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -125,12 +189,37 @@ def _environment(folder: Path) -> dict[str, str]:
     return {**confined_environment(folder, _PASSED), "TILEWRIGHT_CACHE_DIR": str(folder / "cache")}
 
 
+@contextmanager
+def _written(file: Path) -> Iterator[BufferedReader]:
+    """A file that the job's process wrote, which may have put anything there. Raises `UserError` for anything else."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        raise UserError(_ENDED) from None
+    with open(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise UserError(_ENDED)
+        yield opened
+
+
 def _result(folder: Path) -> dict[str, Any]:
     """The result that a process wrote. Raises `UserError` with its reason, or how it ended without one."""
-    file = folder / process.RESULT
-    if not file.is_file():
-        raise UserError("the process that compiled the model was ended by the system: it needs more than it may have")
-    result: dict[str, Any] = json.loads(file.read_text())
-    if "reason" in result:
-        raise (InternalError if result["internal"] else UserError)(result["reason"])
-    return result
+    try:
+        with _written(folder / process.RESULT) as file:
+            result = json.loads(file.read(_MOST_RESULT))
+        if "reason" in result:
+            raise (InternalError if result["internal"] else UserError)(str(result["reason"]))
+        return {"inputs": result["inputs"]}
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise UserError(_ENDED) from None
+
+
+def _said(folder: Path) -> dict[str, Any]:
+    """What a running process says of itself: its stage with the share that is done, and the end of its log."""
+    with _written(folder / process.LOG) as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_LOG))
+        said: dict[str, Any] = {"log": file.read(_MOST_LOG).decode(errors="replace").replace("\0", "")}
+    with suppress(UserError, ValueError), _written(folder / process.STAGE) as file:
+        stage, _, share = file.read(64).decode().partition(" ")
+        said |= {"stage": stage[:32].replace("\0", ""), "progress": min(max(0.0, float(share or 0)), 1.0)}
+    return said

@@ -76,7 +76,7 @@ class Operations:
         job = self._store.find(owner, request["CompilationJobName"])
         if job is None:
             raise self._missing(request)
-        asked, made = job.request, job.result
+        asked, made = job.request, job.result if job.status == COMPLETED else {}
         answer = {
             "CompilationJobName": job.name,
             "CompilationJobArn": self._arn(job.name),
@@ -93,7 +93,7 @@ class Operations:
             "InputConfig": asked["InputConfig"],
             "OutputConfig": asked["OutputConfig"],
         }
-        if job.status == COMPLETED:
+        if made:
             answer["ModelDigests"] = {"ArtifactDigest": made["digest"]}
             answer["DerivedInformation"] = {"DerivedDataInputConfig": json.dumps(made["inputs"])}
         return {name: value for name, value in answer.items() if value is not None}
