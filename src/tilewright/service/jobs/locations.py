@@ -78,7 +78,7 @@ class Locations:
         self.check(name)
         if urlsplit(name).scheme == "file":
             try:
-                # opening a pipe waits for a writer unless told not to
+                # opening a pipe would wait for a writer
                 descriptor = os.open(self._shared(name), os.O_RDONLY | os.O_NONBLOCK)
                 with open(descriptor, "rb") as file:
                     if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -215,7 +215,7 @@ def _result(folder: Path) -> dict[str, Any]:
 
 
 def _said(folder: Path) -> dict[str, Any]:
-    """What a running process says of itself: its stage with the share that is done, and the end of its log."""
+    """A running process's stage, the share that is done, and the end of its log, as it says them itself."""
     with _written(folder / process.LOG) as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_LOG))
         said: dict[str, Any] = {"log": file.read(_MOST_LOG).decode(errors="replace").replace("\0", "")}
