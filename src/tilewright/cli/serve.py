@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
+
+from tilewright.errors import InputError
 
 _MIB = 2**20
 
@@ -74,11 +77,23 @@ def key_command(owner: str, folder: str, database: str) -> None:
 @_database
 @_share
 @_s3_endpoint
-def work_command(folder: str, database: str, share: tuple[str, ...], s3_endpoint: str) -> None:
+@click.option("--cluster", default="", metavar="ADDRESS", help="run them on a cluster of dask.distributed: tls://…")
+@click.option("--bundle", default="", metavar="DIR", help="a user's certificate (`tilewright rpc init`) for it")
+def work_command(
+    folder: str, database: str, share: tuple[str, ...], s3_endpoint: str, cluster: str, bundle: str
+) -> None:
     """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
+    if cluster and not bundle:
+        raise InputError("--cluster needs --bundle: a user's certificate, as `tilewright rpc init` makes it")
     from tilewright.service.app import open_store
     from tilewright.service.jobs.settings import Settings
     from tilewright.service.jobs.worker import Worker
 
-    settings = Settings(Path(folder), database, tuple(Path(one) for one in share), s3_endpoint)
-    Worker(open_store(settings), settings).run()
+    settings = Settings(Path(folder), database, tuple(Path(one).resolve() for one in share), s3_endpoint)
+    store = open_store(settings)
+    if not cluster:
+        return Worker(store, settings).run()
+    from tilewright.autotvm.measure.cluster import Cluster
+    from tilewright.service.jobs.cluster import dispatch
+
+    dispatch(store, replace(settings, folder=settings.folder.resolve()), Cluster(cluster, bundle))

@@ -104,7 +104,8 @@ def confined_environment(folder: Path, passed: Sequence[str]) -> dict[str, str]:
     if "PYTHONPATH" in found:  # the process starts in another folder
         positions = found["PYTHONPATH"].split(os.pathsep)
         found["PYTHONPATH"] = os.pathsep.join(os.path.abspath(position) for position in positions)
-    return {**found, "HOME": str(folder), "TMPDIR": str(folder)}
+    # NumPy's BLAS would start threads when it is imported, which what this process drops later would not bind
+    return {**found, "HOME": str(folder), "TMPDIR": str(folder), "OPENBLAS_NUM_THREADS": "1"}
 
 
 def unconfined(reason: str) -> dict[str, str]:

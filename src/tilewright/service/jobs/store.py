@@ -167,12 +167,12 @@ class Store:
             return False if session.scalar(select(Job.id).where(of_it)) else None
 
     # ------------------------------------------------------------------------------------------ what workers do
-    def waits(self) -> bool:
-        """Is there anything for a worker to do? One question, which changes and locks nothing."""
+    def waiting(self) -> int:
+        """The number of jobs that a worker could take, or end because theirs died; it changes and locks nothing."""
         now = time.time()
         work = or_(Job.status == STARTING, and_(Job.status.in_((INPROGRESS, STOPPING)), Job.lease < now))
         with self._session(reads=True) as session:
-            return session.scalar(select(Job.id).where(work).limit(1)) is not None
+            return session.scalar(select(func.count()).select_from(Job).where(work)) or 0
 
     def claim(self, lease_seconds: float, attempts: int, most_of_owner: int = 0) -> Claimed | None:
         """A job that waits, or whose worker died, for this worker; None where there is none.
@@ -180,7 +180,7 @@ class Store:
         Owners with fewer jobs running come first, then the job that waits longest. One whose workers died `attempts`
         times fails. An owner with `most_of_owner` jobs running waits, unless that is 0.
         """
-        if not self.waits():
+        if not self.waiting():
             return None
         self._end_abandoned(attempts)
         now = time.time()

@@ -13,10 +13,7 @@ import json
 import logging
 import os
 import shutil
-import signal
 import stat
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,8 +25,8 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from tilewright.errors import InternalError, UserError
-from tilewright.rpc.sandbox import confined_environment
 from tilewright.service.jobs import process
+from tilewright.service.jobs.forks import Forks
 from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import COMPLETED, FAILED, INPROGRESS, Claimed, Store
@@ -42,8 +39,6 @@ _MOST_REASON = 1024
 _MOST_RESULT, _MOST_LOG = 1 << 20, 64 << 10
 #: How much a job yields to the service, and to other jobs after so many seconds (as `nice` has it).
 _NICE, _LONG_NICE, _LONG_SECONDS = 5, 15, 10.0
-#: Variables that a job's process has of this one's.
-_PASSED = ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
 
 
 _ENDED = "the process that compiled the model was ended by the system: it needs more than it may have"
@@ -59,7 +54,7 @@ class Worker:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
         self._locations = Locations(settings)
-        self._closed = threading.Event()
+        self._forks, self._closed = Forks(), threading.Event()
 
     def run(self) -> None:
         """Take one job after another. A database that is away is asked again until it answers."""
@@ -75,6 +70,7 @@ class Worker:
                 _log.warning("the database does not answer: %s", str(error).partition("\n")[0])
             self._store.made.wait(delay)
             delay = min(2 * delay, _IDLE)
+        self._forks.close()
 
     def close(self) -> None:
         """Take no more jobs; the one at hand is left to another worker."""
@@ -144,37 +140,23 @@ class Worker:
 
     def _watch(self, job: Claimed, folder: Path, seconds: float) -> None:
         """Run the job's process to its end. Raises `Stopped` where it had to be ended, `UserError` for its time."""
-        command = [sys.executable, "-m", "tilewright.service.jobs.process", str(folder)]
-        with (folder / process.LOG).open("wb") as log:
-            running = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=_environment(folder),
-                cwd=folder,
-                start_new_session=True,
-            )
-        start, renewed = time.monotonic(), 0.0
+        running = self._forks.start(folder)
+        lease, renewed, start = self._settings.lease_seconds, 0.0, time.monotonic()
         _yield_to_others(running.pid, _NICE)
         try:
-            while running.poll() is None:
+            while not running.wait(_LOOK):
                 now = time.monotonic()
                 if now > start + seconds:
                     raise UserError(f"the job ran for {seconds:g} s, the most that it may")
-                if now - renewed > min(1.0, self._settings.lease_seconds / 3):
+                if now - renewed > min(1.0, lease / 3):
                     renewed = now
                     if now > start + _LONG_SECONDS:
                         _yield_to_others(running.pid, _LONG_NICE)
-                    lease = self._settings.lease_seconds
                     if self._store.renew(job, lease, _said(folder)) != INPROGRESS or self._closed.is_set():
                         raise Stopped
-                time.sleep(_LOOK)
         finally:
-            if running.poll() is None:
-                os.killpg(running.pid, signal.SIGKILL)
-            running.wait()
-        self._store.renew(job, self._settings.lease_seconds, _said(folder))
+            running.end()
+        self._store.renew(job, lease, _said(folder))
 
 
 def _yield_to_others(pid: int, nice: int) -> None:
@@ -182,11 +164,6 @@ def _yield_to_others(pid: int, nice: int) -> None:
     for thread in Path(f"/proc/{pid}/task").glob("*"):
         with suppress(OSError):  # it has ended
             os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
-
-
-def _environment(folder: Path) -> dict[str, str]:
-    """The variables of a job's process: those that Python needs, and none of the service's secrets."""
-    return {**confined_environment(folder, _PASSED), "TILEWRIGHT_CACHE_DIR": str(folder / "cache")}
 
 
 @contextmanager

@@ -1,0 +1,147 @@
+"""Processes of jobs, forked from one that has imported the compiler: a job begins in milliseconds, not in seconds.
+
+`Forks` is the worker's side; the other is `python -m tilewright.service.jobs.forks`, which has one thread, reads names
+of folders, and forks for each a process that confines itself before it opens the model (`process.py`). It ends with the
+worker, and the processes end with it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from tilewright.errors import InternalError
+from tilewright.rpc.sandbox import confined_environment
+
+#: Variables that a job's process has of this one's.
+_PASSED = ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
+_SET_DEATH_SIGNAL = 1
+#: The kernel ends the processes of jobs first where memory is short, and not the service.
+_FIRST_TO_END = b"1000"
+_LOG = "log.txt"
+
+
+class Running:
+    """A process of a job. It stays a zombie until the next is started, so that its number means no other."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._ended = os.pidfd_open(pid)
+
+    def wait(self, seconds: float) -> bool:
+        """Has it ended? Waits for that up to so many seconds."""
+        return bool(select.select([self._ended], [], [], seconds)[0])
+
+    def end(self) -> None:
+        """End it and what it started, if it has not ended."""
+        for kill in (os.kill, os.killpg):  # it may not lead a group yet
+            with suppress(ProcessLookupError):
+                kill(self.pid, signal.SIGKILL)
+        self.wait(60)
+        os.close(self._ended)
+
+
+class Forks:
+    """Starts processes of jobs, one at a time, for the thread that made it."""
+
+    def __init__(self) -> None:
+        self._server: subprocess.Popen[bytes] | None = None
+
+    def start(self, folder: Path) -> Running:
+        """A process that runs the job of `folder`. Raises `InternalError` where it cannot be started."""
+        for _ in range(2):  # the server may have been ended while there was no job
+            server = self._running()
+            assert server.stdin is not None and server.stdout is not None, "both are pipes"
+            with suppress(OSError):
+                server.stdin.write(f"{folder}\n".encode())
+                server.stdin.flush()
+                if answer := server.stdout.readline():
+                    return Running(int(answer))
+            self.close()
+        raise InternalError("the process of a job cannot be started")
+
+    def close(self) -> None:
+        """End the server, and with it the process that it started last."""
+        if self._server is not None:
+            self._server.kill()
+            self._server.wait()
+            for pipe in (self._server.stdin, self._server.stdout):
+                with suppress(OSError):  # what was not sent
+                    pipe.close()  # type: ignore[union-attr]
+            self._server = None
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._server is None or self._server.poll() is not None:
+            self.close()
+            environment = confined_environment(Path("/"), _PASSED)
+            command = [sys.executable, "-m", "tilewright.service.jobs.forks"]
+            self._server = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+            )
+        return self._server
+
+
+def main() -> None:
+    """Fork a process for each folder that standard input names, and answer its number."""
+    _end_with_parent()
+    # what processes of jobs need: imported once for all of them
+    from tilewright.frontend.formats.table import load_all_plugins
+    from tilewright.service.jobs import process
+
+    load_all_plugins()
+    threads = len(os.listdir("/proc/self/task"))
+    if threads != 1:  # another thread would be a way around what is dropped by one
+        sys.exit(f"the server of processes has {threads} threads")
+    gc.freeze()
+    for line in sys.stdin.buffer:
+        _reap()
+        folder = Path(line.decode().rstrip("\n"))
+        pid = os.fork()
+        if pid == 0:
+            status = process.INTERNAL
+            try:
+                _become(folder)
+                status = process.main(folder)
+            finally:
+                os._exit(status)
+        sys.stdout.buffer.write(f"{pid}\n".encode())
+        sys.stdout.buffer.flush()
+
+
+def _become(folder: Path) -> None:
+    """Make this process that of a job: its own session, log, folder and variables, and no way to the worker."""
+    _end_with_parent()
+    os.setsid()
+    log = os.open(folder / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    for descriptor, wanted in ((nothing, 0), (log, 1), (log, 2)):
+        os.dup2(descriptor, wanted)
+    os.closerange(3, 256)
+    os.chdir(folder)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_bytes(_FIRST_TO_END)
+    os.environ |= {"HOME": str(folder), "TMPDIR": str(folder), "TILEWRIGHT_CACHE_DIR": str(folder / "cache")}
+    tempfile.tempdir = None
+
+
+def _end_with_parent() -> None:
+    """A signal when the thread that started this process ends."""
+    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
+def _reap() -> None:
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+if __name__ == "__main__":
+    main()
