@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.errors import InputError
-from tilewright.service.jobs.unpack import model_in
+from tilewright.service.jobs.work.unpack import model_in
 
 
 def _archive(path: Path, members: dict[str, bytes], kind: bytes = tarfile.REGTYPE, link: str = "") -> Path:

@@ -34,6 +34,7 @@ _s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="ob
 @click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]")
 @click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job")
 @click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
+@click.option("--open", "without_keys", is_flag=True, help="the API below /v1 needs no keys; at 127.0.0.1 alone")
 def run_command(
     folder: str,
     database: str,
@@ -45,8 +46,11 @@ def run_command(
     job_memory: int,
     job_seconds: float,
     jobs_of_owner: int,
+    without_keys: bool,
 ) -> None:
     """Serve until interrupted; jobs run in confined processes of this machine."""
+    if without_keys and host not in ("127.0.0.1", "localhost", "::1"):
+        raise InputError(f"--open is for this machine alone: leave out --host {host}, or make keys")
     # `tilewright --help` does without web servers and databases
     from tilewright.service.app import serve
     from tilewright.service.jobs.settings import Settings
@@ -54,6 +58,7 @@ def run_command(
     settings = Settings(
         Path(folder), database, tuple(Path(one) for one in share), s3_endpoint, workers=workers,
         job_memory=job_memory * _MIB, job_seconds=job_seconds, jobs_of_owner=jobs_of_owner,
+        open=without_keys,
     )  # fmt: skip
     click.echo(f"http://{host}:{port}: the endpoint of SageMaker's compilation jobs; keys: tilewright serve key OWNER")
     serve(settings, host, port)
@@ -68,8 +73,10 @@ def key_command(owner: str, folder: str, database: str) -> None:
     from tilewright.service.app import open_store
     from tilewright.service.jobs.settings import Settings
 
-    key, secret = open_store(Settings(Path(folder), database)).add_key(owner)
-    click.echo(f"export AWS_ACCESS_KEY_ID={key} AWS_SECRET_ACCESS_KEY={secret}")
+    store = open_store(Settings(Path(folder), database))
+    key, secret = store.add_key(owner)
+    bearer = store.add_bearer_key(owner)
+    click.echo(f"export AWS_ACCESS_KEY_ID={key} AWS_SECRET_ACCESS_KEY={secret} TILEWRIGHT_KEY={bearer}")
 
 
 @serve_command.command("work")

@@ -16,15 +16,12 @@ if TYPE_CHECKING:
 
 
 def application(settings: Settings, store: Store | None = None) -> Any:
-    """An ASGI application: SageMaker's API at `/`, and `/healthz`. Its workers start and end with it."""
+    """An ASGI application: SageMaker's API at `/`, our own below `/v1`. Its workers start and end with it."""
     store = store or open_store(settings)
     applications, routing = package("starlette.applications"), package("starlette.routing")
-    responses = package("starlette.responses")
     # behind the message on packages that are missing
+    from tilewright.service.api.routes import routes
     from tilewright.service.neo.http import Neo
-
-    async def healthy(request: Any) -> Any:
-        return responses.JSONResponse({"status": "ok"})
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -33,8 +30,8 @@ def application(settings: Settings, store: Store | None = None) -> Any:
         for worker in workers:
             worker.close()
 
-    routes = [routing.Route("/", Neo(store, settings).respond, methods=["POST"]), routing.Route("/healthz", healthy)]
-    return applications.Starlette(routes=routes, lifespan=lifespan)
+    amazon = routing.Route("/", Neo(store, settings).respond, methods=["POST"])
+    return applications.Starlette(routes=[amazon, *routes(store, settings)], lifespan=lifespan)
 
 
 def open_store(settings: Settings) -> Store:

@@ -39,6 +39,8 @@ class Settings:
     #: Jobs of one owner that run at a time, so that one whose jobs are long leaves workers to others; 0: no limit.
     running_of_owner: int = 0
     request_bytes: int = 1 * _MIB
+    #: Whether requests of our own API need no key, where they come from this machine.
+    open: bool = False
     #: Minutes between our clock and a request's are 15, as Amazon has it.
     clock_skew: float = 900.0
 
@@ -52,9 +54,22 @@ class Settings:
         """The folder in which each running job has one of its own."""
         return self.folder / "jobs"
 
+    @property
+    def uploads_folder(self) -> Path:
+        """The folder of files that owners sent, by id."""
+        return self.folder / "uploads"
+
+    @property
+    def artifacts_folder(self) -> Path:
+        """The folder of what jobs made, a folder each by id."""
+        return self.folder / "artifacts"
+
     def prepare(self) -> None:
         """Make the folders: others pass through to those of jobs, and see nothing else."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.chmod(0o711)
         self.jobs_folder.mkdir(exist_ok=True)
         self.jobs_folder.chmod(0o711)
+        for folder in (self.uploads_folder, self.artifacts_folder):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o700)

@@ -8,11 +8,12 @@ the job after a worker that died in between finds it, and has nothing to do twic
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -21,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from tilewright.service.jobs.database import READS, open_database
-from tilewright.service.jobs.tables import AccessKey, Action, Job, SeenSignature
+from tilewright.service.jobs.tables import AccessKey, Action, BearerKey, Job, SeenSignature
 
 STARTING, INPROGRESS, STOPPING = "STARTING", "INPROGRESS", "STOPPING"
 COMPLETED, FAILED, STOPPED = "COMPLETED", "FAILED", "STOPPED"
@@ -76,6 +77,10 @@ class Store:
         #: Set when a job was made by this process, whose idle workers wait for it.
         self.made = threading.Event()
 
+    def session(self, reads: bool = False) -> AbstractContextManager[Session]:
+        """A transaction; one that only `reads` keeps nobody from writing."""
+        return self._session(reads)
+
     @contextmanager
     def _session(self, reads: bool = False) -> Iterator[Session]:
         engine = self._readers if reads else self.engine
@@ -91,12 +96,18 @@ class Store:
         task: Mapping[str, Any],
         most: int,
         kind: str = "compile",
+        admit: Callable[[Session], None] = lambda session: None,
+        **columns: Any,
     ) -> Job:
-        """A new job that waits for a worker. Raises `NameTaken` or `TooManyJobs`."""
+        """A new job that waits for a worker. Raises `NameTaken` or `TooManyJobs`, or what `admit` does.
+
+        `admit` looks at the owner's quotas in the same transaction; `columns` are others than Amazon's API has.
+        """
         now = time.time()
+        columns = {"id": secrets.token_hex(16), **columns}
         job = Job(
-            id=secrets.token_hex(16), owner=owner, name=name, status=STARTING, kind=kind, request=dict(request),
-            task=dict(task), created=now, modified=now,
+            owner=owner, name=name, status=STARTING, kind=kind, request=dict(request), task=dict(task), created=now,
+            modified=now, **columns,
         )  # fmt: skip
         unended = select(func.count()).where(Job.owner == owner, Job.status.not_in(ENDED))
         try:
@@ -107,6 +118,7 @@ class Store:
                     raise NameTaken(name)
                 if (session.scalar(unended) or 0) >= most:
                     raise TooManyJobs(f"{most} jobs wait or run")
+                admit(session)
                 session.add(job)
                 session.add(_action(owner, "create", name))
         except IntegrityError:  # another process was quicker
@@ -261,6 +273,19 @@ class Store:
             session.add(_action(owner, "add key", key))
         return key, secret
 
+    def add_bearer_key(self, owner: str) -> str:
+        """A new key of an owner for our own API."""
+        key = "tw_" + secrets.token_urlsafe(30)
+        with self._session() as session:
+            session.add(BearerKey(digest=_digest(key), owner=owner, created=time.time()))
+            session.add(_action(owner, "add key", key[:7]))
+        return key
+
+    def bearer(self, key: str) -> str | None:
+        """The owner of a key of our own API."""
+        with self._session(reads=True) as session:
+            return session.scalar(select(BearerKey.owner).where(BearerKey.digest == _digest(key)))
+
     def key(self, key: str) -> AccessKey | None:
         """A key with its secret and owner."""
         with self._session(reads=True) as session:
@@ -280,6 +305,10 @@ class Store:
 def _changed(session: Session, statement: Executable) -> int:
     """Run an update or a deletion; the rows that it changed."""
     return cast(CursorResult[Any], session.execute(statement)).rowcount
+
+
+def _digest(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def _action(owner: str, action: str, subject: str) -> Action:

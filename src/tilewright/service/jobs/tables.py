@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, Float, Index, Integer, String, Text, UniqueConstraint
+from sqlalchemy import JSON, BigInteger, Float, Index, Integer, String, Text, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 
@@ -39,6 +39,10 @@ class Job(Base):
     stage: Mapped[str] = mapped_column(String(32), default="")
     progress: Mapped[float] = mapped_column(Float, default=0.0)
     log: Mapped[str] = mapped_column(Text, default="")
+    #: Bytes of the log before that, processor seconds that the job took, and bytes of what is kept of it.
+    log_start: Mapped[int] = mapped_column(BigInteger, default=0)
+    cpu_seconds: Mapped[float] = mapped_column(Float, default=0.0)
+    stored: Mapped[int] = mapped_column(BigInteger, default=0)
     #: The claim of a worker: a text of its own for each claim, the time until which it holds, and how many there were.
     claim: Mapped[str] = mapped_column(String(64), default="")
     lease: Mapped[float] = mapped_column(Float, default=0.0)
@@ -53,6 +57,30 @@ class AccessKey(Base):
     id: Mapped[str] = mapped_column(String(128), primary_key=True)
     secret: Mapped[str] = mapped_column(String(128))
     owner: Mapped[str] = mapped_column(String(64))
+    created: Mapped[float] = mapped_column(Float)
+
+
+class BearerKey(Base):
+    """A key that our own API takes as it is: of the key, which is random, the digest alone is kept."""
+
+    __tablename__ = "bearer_keys"
+
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(64))
+    created: Mapped[float] = mapped_column(Float)
+
+
+class Upload(Base):
+    """A file that an owner sent: a model, samples for it, or records of a tuner. Its bytes are in the folder."""
+
+    __tablename__ = "uploads"
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    owner: Mapped[str] = mapped_column(String(64), index=True)
+    name: Mapped[str] = mapped_column(String(255))
+    bytes: Mapped[int] = mapped_column(BigInteger)
+    sha256: Mapped[str] = mapped_column(String(64))
+    format: Mapped[str] = mapped_column(String(32))
     created: Mapped[float] = mapped_column(Float)
 
 

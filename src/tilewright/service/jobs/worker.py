@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from tilewright.errors import InternalError, UserError
-from tilewright.service.jobs import process
+from tilewright.service.jobs import hosted, process
 from tilewright.service.jobs.forks import Forks
 from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.settings import Settings
@@ -121,17 +121,28 @@ class Worker:
     def _made(self, job: Claimed, folder: Path) -> dict[str, Any]:
         """The result of a job whose artifact is stored, which an earlier worker may have done."""
         task, settings = job.task, self._settings
-        if job.result and self._locations.digest(job.result["location"]) == job.result["digest"]:
+        if "location" in job.result and self._locations.digest(job.result["location"]) == job.result["digest"]:
             return dict(job.result)
-        self._locations.fetch(task["model"], folder / process.MODEL)
+        if "upload" in task:
+            hosted.fetch(task, settings, folder)
+        else:
+            self._locations.fetch(task["model"], folder / process.MODEL)
         limits = {"memory_bytes": settings.job_memory, "file_bytes": 2 * settings.model_bytes}
         described = {**task, "kind": job.kind, "limits": limits, "model_bytes": settings.model_bytes}
         (folder / process.JOB).write_text(json.dumps(described))
         self._watch(job, folder, min(task["seconds"] or settings.job_seconds, settings.job_seconds))
         result = _result(folder)
+        if "upload" in task:
+            kept = hosted.keep(folder, settings.artifacts_folder / job.id)
+            if (
+                self._store.renew(job, settings.lease_seconds, {"stored": sum(one["bytes"] for one in kept)})
+                != INPROGRESS
+            ):
+                raise Stopped
+            return {**result, "artifacts": kept}
         with _written(folder / process.ARTIFACT) as artifact:
             digest = hashlib.file_digest(artifact, "sha256").hexdigest()
-            made = {"inputs": result["inputs"], "digest": digest, "location": task["artifact"]}
+            made = {"inputs": result.get("inputs"), "digest": digest, "location": task["artifact"]}
             if not self._store.record(job, settings.lease_seconds, made):
                 raise Stopped
             artifact.seek(0)
@@ -186,7 +197,7 @@ def _result(folder: Path) -> dict[str, Any]:
             result = json.loads(file.read(_MOST_RESULT))
         if "reason" in result:
             raise (InternalError if result["internal"] else UserError)(str(result["reason"]))
-        return {"inputs": result["inputs"]}
+        return dict(result)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(_ENDED) from None
 
@@ -194,9 +205,13 @@ def _result(folder: Path) -> dict[str, Any]:
 def _said(folder: Path) -> dict[str, Any]:
     """A running process's stage, the share that is done, and the end of its log, as it says them itself."""
     with _written(folder / process.LOG) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _MOST_LOG))
-        said: dict[str, Any] = {"log": file.read(_MOST_LOG).decode(errors="replace").replace("\0", "")}
+        start = max(0, os.fstat(file.fileno()).st_size - _MOST_LOG)
+        file.seek(start)
+        said: dict[str, Any] = {
+            "log_start": start,
+            "log": file.read(_MOST_LOG).decode(errors="replace").replace("\0", ""),
+        }
     with suppress(UserError, ValueError), _written(folder / process.STAGE) as file:
-        stage, _, share = file.read(64).decode().partition(" ")
+        stage, _, share = file.read(64).decode().rpartition(" ")
         said |= {"stage": stage[:32].replace("\0", ""), "progress": min(max(0.0, float(share or 0)), 1.0)}
     return said

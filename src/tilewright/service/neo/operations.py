@@ -173,7 +173,7 @@ def _task(request: Mapping[str, Any]) -> dict[str, Any]:
 
 def _conditions(request: Mapping[str, Any]) -> tuple[Any, ...]:
     """The conditions on jobs that a list is asked with."""
-    found: list[Any] = []
+    found: list[Any] = [~Job.name.startswith("/")]  # of our own API
     for name, (column, sign) in _TIMES.items():
         if request.get(name) is not None:
             value = getattr(Job, column)

@@ -17,6 +17,10 @@ _ENDINGS = {
 }  # fmt: skip
 
 
+#: Of a model whose framework nobody named.
+_ENDINGS[""] = tuple(dict.fromkeys(ending for endings in _ENDINGS.values() for ending in endings))
+
+
 def model_in(file: Path, framework: str, folder: Path, most: int) -> Path:
     """The model of a file: itself, or of an archive what is unpacked to `folder`, `most` bytes in all.
 
