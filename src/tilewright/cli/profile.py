@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -48,6 +50,7 @@ _IMPOSSIBLE = (
     "--trace", type=click.Path(dir_okay=False), help="write the time line, a track a worker, for Perfetto or Chrome"
 )
 @click.option("--report", metavar="FILE.html", help="also write the table as a page")
+@click.option("--json", "json_path", metavar="FILE", help="also write the figures of all kernels to this file")
 @input_options
 @model_options
 def profile_command(
@@ -56,6 +59,7 @@ def profile_command(
     repeat: int,
     trace: str | None,
     report: str | None,
+    json_path: str | None,
     inputs: InputOptions,
     options: ModelOptions,
 ) -> None:
@@ -65,7 +69,7 @@ def profile_command(
     Winograd does fewer than it counts for, and may exceed the peak. The prediction is that of the cost model which
     chose the schedule, and the bound what it expects most time to go to.
     """
-    for path in filter(None, (trace, report)):
+    for path in filter(None, (trace, report, json_path)):
         check_writable(path, model)
     with collect() as compiled:
         executable = inputs.open(model, options)
@@ -76,6 +80,9 @@ def profile_command(
     rows = executable.profile(given.arrays, repeat=repeat)
     if trace is not None:
         write_file(trace, lambda path: path.write_text(chrome_trace_text(rows, compiled)))
+    if json_path is not None:
+        text = json.dumps({"threads": executable.threads, "kernels": [_figures(row) for row in rows]}, indent=1)
+        write_file(json_path, lambda path: path.write_text(text + "\n"))
     table = device_table(executable, rows) if executable.device_facts else processor_table(executable, rows)
     for line in table.heading:
         click.echo(line)
@@ -85,6 +92,14 @@ def profile_command(
     if report is not None:
         page = profile_page(model, executable, rows, table.cells, table.columns, "; ".join(table.heading), compiled)
         write_file(report, lambda path: path.write_text(page, encoding="utf-8"))
+
+
+def _figures(row: KernelTime) -> dict[str, Any]:
+    """A kernel's time as JSON."""
+    return {
+        "kernel": row.kernel, "source": row.source, "seconds": row.seconds, "flops": row.flops, "bytes": row.nbytes,
+        "schedule": schedule_text(row),
+    }  # fmt: skip
 
 
 def processor_table(model: Model, rows: Sequence[KernelTime]) -> ProfileTable:

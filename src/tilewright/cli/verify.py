@@ -6,6 +6,7 @@ all inputs beside a budget.
 
 from __future__ import annotations
 
+import json
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,7 @@ from tilewright.cli.options import (
     require_model,
     symbolic_options,
 )
+from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import rounding_note
 from tilewright.errors import InputError
@@ -47,6 +49,7 @@ _MEASURES = ("relative", "argmax")
 )
 @click.option("--loss", "measure", help="relative or argmax  [default: by results]; with --max-loss")
 @click.option("--original", metavar="MODEL", help="what the engine runs, e.g. the float model; with --max-loss")
+@click.option("--json", "json_path", metavar="FILE", help="also write the outcome to this file")
 @click.option("--at", "values", multiple=True, metavar="VALUE", help="compare this inner value instead of the outputs")
 @check_option
 @exact_rounding_option
@@ -61,6 +64,7 @@ def verify_command(
     max_loss: float | None,
     measure: str | None,
     original: str | None,
+    json_path: str | None,
     values: tuple[str, ...],
     check: bool,
     exact_rounding: bool,
@@ -70,6 +74,8 @@ def verify_command(
     """Check MODEL against another engine; exit status 1 if an output differs by more than the bound, or the budget."""
     require_model(model, "verify")
     _check_budget(max_loss, measure, original, values)
+    if json_path is not None:
+        check_writable(json_path, model)
     whole = reference_of(original or model)
     against = check_against(whole, against)
     with tempfile.TemporaryDirectory() as folder:
@@ -85,11 +91,14 @@ def verify_command(
             )
         runs = _runs_of_engines(executable, path, original or path, model, against, inputs)
         if max_loss is not None:
-            passed = _within_budget(executable, runs, max_loss, measure)
+            outcome = _within_budget(executable, runs, max_loss, measure)
         else:
             bounds = bounds_of(path, rtol, atol, options.precision)
-            passed = _within_bounds(executable, runs, bounds, path, model, against, doubtful)
-    if not passed:
+            outcome = _within_bounds(executable, runs, bounds, path, model, against, doubtful)
+    if json_path is not None:
+        text = json.dumps({**outcome, "against": against}, indent=2)
+        write_file(json_path, lambda file: file.write_text(text + "\n"))
+    if not outcome["passed"]:
         click.get_current_context().exit(1)
 
 
@@ -107,8 +116,8 @@ def _check_budget(max_loss: float | None, measure: str | None, original: str | N
 Runs = Iterator[tuple[Sequence[Any], Sequence[Any]]]
 
 
-def _within_budget(executable: Model, runs: Runs, max_loss: float, measure: str | None) -> bool:
-    """Print the loss over all runs beside the budget; true if it is no more."""
+def _within_budget(executable: Model, runs: Runs, max_loss: float, measure: str | None) -> dict[str, Any]:
+    """Print the loss over all runs beside the budget; the outcome, which has `passed` if it is no more."""
     # only for this option: the quantizer comes with the compiler
     from tilewright.quantize.loss import Loss, default_measure
 
@@ -125,13 +134,13 @@ def _within_budget(executable: Model, runs: Runs, max_loss: float, measure: str 
     found = loss.by(measure)
     verdict = "ok" if found <= max_loss else "DIFFERS"
     click.echo(f"{verdict:8} {measure} loss {found:.3%}, budget {max_loss:.3%}")
-    return bool(found <= max_loss)
+    return {"passed": bool(found <= max_loss), "loss": float(found), "measure": measure, "budget": max_loss}
 
 
 def _within_bounds(
     executable: Model, runs: Runs, bounds: Bounds, path: str, model: str, against: str, doubtful: Sequence[str]
-) -> bool:
-    """Print the difference of each output of each run; true if all pass and something was compared."""
+) -> dict[str, Any]:
+    """Print the difference of each output of each run; the outcome, `passed` if all do and something was compared."""
     found = []
     for ours, theirs in runs:
         for spec, mine, other in zip(executable.outputs, ours, theirs, strict=True):
@@ -152,7 +161,16 @@ def _within_bounds(
             click.echo(advice(against, doubtful, model), err=True)
     elif not any(one.compared for one in found):
         click.echo("nothing was compared; choose other inputs with --input or --seed, or a smaller --atol", err=True)
-    return not wrong and any(one.compared for one in found)
+    outputs = [
+        {"name": one.name, "passed": one.passed, "error": _finite(one.error), "scale": _finite(one.scale)}
+        for one in found
+    ]
+    return {"passed": not wrong and any(one.compared for one in found), "outputs": outputs}
+
+
+def _finite(number: float) -> float | None:
+    """A number as JSON has it; None for one that is infinite or none."""
+    return float(number) if np.isfinite(number) else None
 
 
 def _runs_of_engines(

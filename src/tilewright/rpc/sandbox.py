@@ -62,6 +62,8 @@ _CALLS = {
 
 #: The calls by which a process becomes another program.
 _STARTING = frozenset({"execve", "execveat"})
+#: Those of a process that has children and ends them; pipes between them may be sockets.
+_FAMILY = _STARTING | {"fork", "vfork", "kill", "tkill", "socketpair"}
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,13 @@ class Limits:
     request_seconds: float = 600.0
 
 
-def confine(folder: Path, readable: Sequence[Path], limits: Limits, starts: bool = False) -> dict[str, str]:
+def confine(
+    folder: Path, readable: Sequence[Path], limits: Limits, starts: bool = False, children: bool = False
+) -> dict[str, str]:
     """Drop what running models does not need; by measure, "on" or why it is not.
 
-    `folder` is the process's own, `readable` what it needs beside the packages; one that `starts` programs may do that.
+    `folder` is the process's own, `readable` what it needs beside the packages; one that `starts` programs may do that,
+    and one with `children` may also fork and kill: it should see no others (`own_processes`).
     The process must have one thread, and have imported what it will need from other programs.
     """
     measures: dict[str, Callable[[], None]] = {
@@ -85,7 +90,7 @@ def confine(folder: Path, readable: Sequence[Path], limits: Limits, starts: bool
         "network": _leave_network,
         "user": lambda: _become_nobody([folder, *readable]),
         "files": lambda: _see_only(folder, readable),
-        "calls": lambda: _filter_calls(starts),
+        "calls": lambda: _filter_calls(_FAMILY if children else _STARTING if starts else frozenset()),
     }
     found = {}
     for name, apply in measures.items():
@@ -170,10 +175,28 @@ def _allow(ruleset: int, position: str, rights: int) -> None:
         os.close(opened)
 
 
-def _filter_calls(starts: bool) -> None:
+def own_processes() -> bool:
+    """Go on in a process that sees only its descendants, all of which end with it; false where the system forbids it.
+
+    The process at hand stays behind, and ends with the status of the other.
+    """
+    new_processes = 0x20000000
+    try:
+        _checked(_libc().unshare(new_processes if os.geteuid() == 0 else new_processes | _NEW_USER))
+    except OSError:
+        return False
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    _end_with_parent()
+    return True
+
+
+def _filter_calls(allowed: frozenset[str]) -> None:
     """seccomp: the calls of `_CALLS` answer EPERM, and so does `clone` unless it makes a thread."""
     libc = _libc()
-    program = _filter(os.uname().machine, _STARTING if starts else frozenset())
+    program = _filter(os.uname().machine, allowed)
     memory = ctypes.create_string_buffer(program)
     described = struct.pack("<HxxxxxxQ", len(program) // 8, ctypes.addressof(memory))
     _checked(libc.prctl(_SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0))
@@ -196,7 +219,8 @@ def _filter(machine: str, allowed: frozenset[str]) -> bytes:
     ]  # fmt: skip
     for call in sorted(number for name, number in refused.items() if name not in allowed):
         steps += [(equal, 0, 1, call), (answer, 0, 0, refuse)]
-    steps += [(equal, 0, 3, clone), (load, 0, 0, flags), (any_bit, 1, 0, _THREAD), (answer, 0, 0, refuse)]
+    if "fork" not in allowed:
+        steps += [(equal, 0, 3, clone), (load, 0, 0, flags), (any_bit, 1, 0, _THREAD), (answer, 0, 0, refuse)]
     steps += [(answer, 0, 0, allow)]
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 

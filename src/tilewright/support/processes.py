@@ -62,7 +62,7 @@ def fork_map(
     """
     global _work
     indices = list(order)
-    if jobs <= 1 or len(indices) <= 1 or not hasattr(os, "fork") or is_daemonic():
+    if jobs <= 1 or len(indices) <= 1 or not hasattr(os, "fork") or is_daemonic() or not _has_semaphores():
         for index in indices:
             yield index, work(index)
         return
@@ -85,6 +85,15 @@ def fork_map(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _has_semaphores() -> bool:
+    """True unless this process is confined and may not make the semaphores that a pool takes its turns by."""
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except OSError:
+        return False
+    return True
 
 
 def run_apart(work: Callable[[], None], label: str) -> None:

@@ -159,8 +159,15 @@ def count(name: str, amount: int = 1) -> None:
 
 @contextmanager
 def listen(listener: Listener) -> Iterator[None]:
-    """Have `listener` called with every `progress` of the enclosed code."""
-    token = _LISTENER.set(listener)
+    """Have `listener` called with every `progress` of the enclosed code, behind those of blocks around this one."""
+    outer = _LISTENER.get()
+
+    def heard(name: str, done: int, total: int) -> None:
+        if outer is not None:
+            outer(name, done, total)
+        listener(name, done, total)
+
+    token = _LISTENER.set(heard)
     try:
         yield
     finally:

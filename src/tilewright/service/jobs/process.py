@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import tilewright.compile  # noqa: F401 - what comes before the confinement can read all packages
-from tilewright.errors import UserError
+from tilewright.errors import EnvironmentError_, UserError
 from tilewright.frontend.formats.table import load_all_plugins
-from tilewright.rpc.sandbox import Limits, confine
+from tilewright.rpc.sandbox import Limits, confine, own_processes
 from tilewright.service.jobs.work.job import ARTIFACT, JOB, LOG, MODEL, RESULT, STAGE, Job
 
 __all__ = ["ARTIFACT", "JOB", "LOG", "MODEL", "RESULT", "STAGE", "main"]
@@ -28,7 +28,13 @@ __all__ = ["ARTIFACT", "JOB", "LOG", "MODEL", "RESULT", "STAGE", "main"]
 DONE, AT_FAULT, INTERNAL = 0, 2, 70
 
 #: The module and function of each kind of job.
-WORK = {"compile": ("compile", "compile_model")}
+WORK = {
+    "compile": ("compile", "compile_model"),
+    "quantize": ("quantize", "quantize_model"),
+    "tune": ("tune", "tune_model"),
+    "profile": ("profile", "profile_model"),
+    "verify": ("verify", "verify_model"),
+}
 #: Those of Amazon's API, whose artifact is one archive.
 _PACKAGE = ("package", "package_model")
 
@@ -38,9 +44,14 @@ def main(folder: Path) -> int:
     job = Job(folder, json.loads((folder / JOB).read_text()))
     work = _work(*(WORK[job.task["kind"]] if "upload" in job.task else _PACKAGE))
     load_all_plugins()
-    multiprocessing.current_process().daemon = True  # kernels are compiled in this process: it may start no others
-    measures = confine(folder, [], Limits(**job.task["limits"]))
+    wants_children = job.task["kind"] == "tune" or job.task.get("form") == "wasm"
+    children = wants_children and own_processes()
+    # kernels are compiled in this process, where it may start no others
+    multiprocessing.current_process().daemon = not children
+    measures = confine(folder, [], Limits(**job.task["limits"]), children=children)
     try:
+        if wants_children and not children:
+            raise EnvironmentError_("jobs of this kind need processes of their own, and the system has none for them")
         result, status = work(job), DONE
     except UserError as error:
         result, status = {"reason": str(error)}, AT_FAULT

@@ -134,10 +134,8 @@ class Worker:
         result = _result(folder)
         if "upload" in task:
             kept = hosted.keep(folder, settings.artifacts_folder / job.id)
-            if (
-                self._store.renew(job, settings.lease_seconds, {"stored": sum(one["bytes"] for one in kept)})
-                != INPROGRESS
-            ):
+            stored = {"stored": sum(one["bytes"] for one in kept)}
+            if self._store.renew(job, settings.lease_seconds, stored) != INPROGRESS:
                 raise Stopped
             return {**result, "artifacts": kept}
         with _written(folder / process.ARTIFACT) as artifact:
@@ -197,7 +195,7 @@ def _result(folder: Path) -> dict[str, Any]:
             result = json.loads(file.read(_MOST_RESULT))
         if "reason" in result:
             raise (InternalError if result["internal"] else UserError)(str(result["reason"]))
-        return dict(result)
+        return {name: value for name, value in result.items() if name not in ("internal", "measures")}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(_ENDED) from None
 
