@@ -14,6 +14,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.board.limits import Limits, first_within, write_within
@@ -145,6 +148,7 @@ def export_source(
     rom_limit: int | None = None,
     records: Records | None = None,
     states: Mapping[str, str] | None = None,
+    first: Mapping[str, NDArray[Any]] | None = None,
 ) -> Exported:
     """Write `model` as C99 source for one thread to `path` (.c), its header and weights beside it; what was written.
 
@@ -155,9 +159,10 @@ def export_source(
     workspace is to have at most `ram_limit` bytes, or constants and code `rom_limit`, code for boards is slower but
     smaller (`board.limits`). `records` as in `compile`. A model with states gets functions that run it in steps
     (`runtime.c_stream`): those that it declares, and `states` by the name of an input and of the output that is this
-    input of the next step. For the targets "opencl" and "cuda" it launches the model's kernels. Raises as `compile`
-    does, `UnsupportedError` for other targets that are no processor and for limits that nothing meets, and
-    `EnvironmentError_` for "cuda" where NVRTC is not installed.
+    input of the next step; `first` are values before the first step, which are zeros otherwise. For the targets
+    "opencl" and "cuda" it launches the model's kernels. Raises as `compile` does, `UnsupportedError` for other targets
+    that are no processor and for limits that nothing meets, and `EnvironmentError_` for "cuda" where NVRTC is not
+    installed.
     """
     request = Request.of(
         model, target, input_shapes, cache=False, signature=signature, outputs=outputs, exact_rounding=exact_rounding,
@@ -187,7 +192,7 @@ def export_source(
 
         return first_within([program], Path(path), target, limits)
 
-    find = partial(states_of, pairs=states, first=partial(initial_states, model, signature))
+    find = partial(states_of, pairs=states, first=partial(initial_states, model, signature), given=first)
 
     def straight(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
         return write_source(graphs, backend, file, name, freestanding, sealed, oblivious, find)

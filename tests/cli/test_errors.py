@@ -292,8 +292,8 @@ def test_wrong_usage_prints_how_to_call_it(arguments: list[str], tilewright: Com
         (["profiel"], "did you mean 'profile'?"),
         (
             ["xyzzy"],
-            "there are: compile, run, bench, verify, bisect, inspect, quantize, tune, records, profile, keygen, sign, "
-            "rpc, serve, vta, cache, doctor",
+            "there are: compile, run, bench, verify, bisect, inspect, quantize, train-export, tune, records, profile, "
+            "keygen, sign, rpc, serve, vta, cache, doctor",
         ),
         (["run", "m.onnx", "--sede", "1"], "--seed"),
         (["bench", "m.onnx", "--compair", "onnxruntime"], "--compare"),

@@ -148,7 +148,7 @@ def test_checkpoints_of_another_network_and_damaged_ones_are_refused(tmp_path: P
         other.restore({"w": np.zeros((2, 3), "float32")}, {})
     path = max(tmp_path.iterdir())
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(InputError, match=f"{path.name}: no checkpoint of a training .*; remove it"):
+    with pytest.raises(InputError, match=f"{path.name} is no checkpoint of a training .*; remove it"):
         fit(regression(), Arrays(samples(), BATCH), epochs=1, checkpoints=kept)
     with pytest.raises(InputError, match="both must be 1 or more"):
         Checkpoints(tmp_path, every=0)

@@ -42,6 +42,7 @@ VERBS = {
     "bisect": ("tilewright.cli.bisect", "bisect_command"),
     "inspect": ("tilewright.cli.inspect", "inspect_command"),
     "quantize": ("tilewright.cli.quantize", "quantize_command"),
+    "train-export": ("tilewright.cli.train_export", "train_export_command"),
     "tune": ("tilewright.cli.tune", "tune_command"),
     "records": ("tilewright.cli.records", "records_command"),
     "profile": ("tilewright.cli.profile", "profile_command"),

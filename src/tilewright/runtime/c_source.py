@@ -220,7 +220,7 @@ def header_text(
     weights: str = "",
     interface: CInterface | None = None,
 ) -> str:
-    """The C header of an exported model; `weights` declares how a program provides them where they are a file.
+    """The C header of an exported model; `weights` declares how a program provides them, or more functions.
 
     The `interface` of a straight model is in its manifest.
     """
@@ -243,7 +243,7 @@ def image_header_text(
         upper=name.upper(),
         version=_comment(manifest.tilewright_version),
         target=_comment(manifest.target),
-        size_type="#include <stddef.h>\n" if one_thread else "",
+        size_type="#include <stddef.h>\n" if one_thread or "size_t" in weights else "",
         image=_image(name.upper(), [interface for _, _, interface in models]) if several else "",
         models="\n".join(described),
         weights=weights,
@@ -347,6 +347,15 @@ def checked_text(name: str, interface: CInterface) -> str:
 def _alignment(spec: TensorSpec) -> str:
     """The C of what a tensor's address is a multiple of: less than an element's bytes on processors of 8 bits."""
     return "1" if spec.dtype.itemsize == 1 else f"offsetof(struct {{ char first; {c_type(spec)} next; }}, next)"
+
+
+def checked_declaration(name: str, interface: CInterface) -> str:
+    """What `checked_text` defines, for the header of a library, with the macros of its workspace."""
+    upper, bytes_ = name.upper(), interface.workspace_size
+    macros = f"#define TILEWRIGHT_{upper}_WORKSPACE_SIZE {bytes_}\n"
+    macros += f"#define TILEWRIGHT_{upper}_WORKSPACE_ALIGNMENT {interface.alignment}\n"
+    parameters = {"dims_param": _dims_param(interface), "size": bytes_, "alignment": interface.alignment}
+    return macros + _CHECKED_HEADER.format(name=name, **parameters)
 
 
 def library_text(name: str, model: CModel) -> str:

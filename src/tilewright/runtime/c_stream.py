@@ -79,16 +79,17 @@ def states_of(
     interface: CInterface,
     pairs: Mapping[str, str] | None = None,
     first: Callable[[], Mapping[str, Array]] = dict,
+    given: Mapping[str, Array] | None = None,
 ) -> list[State]:
     """The states of a model: those that it declares, and `pairs` of an input's name and an output's.
 
-    `first` returns the values of declared ones before the first step; all others are zeros. Raises `InputError` for
-    names that are not there and pairs of unlike tensors, `UnsupportedError` for symbolic sizes.
+    `first` returns the values of declared ones before the first step, `given` are others; the rest are zeros. Raises
+    `InputError` for names that are not there and pairs of unlike tensors, `UnsupportedError` for symbolic sizes.
     """
     inputs = {spec.name: index for index, spec in enumerate(interface.inputs)}
     outputs = {spec.name: index for index, spec in enumerate(interface.outputs)}
     declared = {name: name + _NEXT for name in inputs if name + _NEXT in outputs}
-    values = first() if declared else {}
+    values = {**(first() if declared else {}), **(given or {})}
     states: list[State] = []
     for name, result in (declared | dict(pairs or {})).items():
         if name not in inputs or result not in outputs:

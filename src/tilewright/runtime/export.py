@@ -58,15 +58,16 @@ def export_library(
     model: CModel | None = None,
     pool: PoolCode | None = None,
     after: str = "",
+    declared: str = "",
 ) -> tuple[Path, Path]:
     """Link a model into the library `path` (.so, .a or .o) and write ``NAME.h`` beside it; the two paths.
 
     `name` becomes part of the C names (default: from the file's name, without ``lib``); `linker` is a C compiler's
     command (default: what `find_linker` finds); `model` is how C calls one that is no straight graph; `pool` is the
     native runtime of another architecture, for which a cross compiler links; `after` is C behind the library's own,
-    in which it may export what is named ``tilewright_NAME_…``. Raises `EnvironmentError_` without a
-    linker, or with its words when it fails, `UnsupportedError` for a model that is no single function; then neither
-    file is touched.
+    in which it may export what is named ``tilewright_NAME_…``, and `declared` of the header. Raises
+    `EnvironmentError_` without a linker, or with its words when it fails, `UnsupportedError` for a model that is no
+    single function; then neither file is touched.
     """
     library = Path(path)
     model = model or library_model(manifest)
@@ -78,7 +79,7 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="tilewright-export-") as folder:
         work = Path(folder)
         try:
-            (work / f"{name}.h").write_text(header_text(name, manifest, interface=interface))
+            (work / f"{name}.h").write_text(header_text(name, manifest, weights=declared, interface=interface))
             (work / "library.c").write_text(library_text(name, model) + after)
             sources = [
                 *_write_objects(work, object_code, pool or native().pool),

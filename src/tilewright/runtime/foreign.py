@@ -52,7 +52,7 @@ class ForeignModel(Model):
         save_artifact(path, self.manifest, self.object_code, self._weights, durable, self._pool)
 
     def export_library(
-        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = "", declared: str = ""
     ) -> tuple[Path, Path]:
         """As `Model.export_library`, linked for the other machine by a cross compiler."""
         if self._pool is None:
@@ -61,7 +61,7 @@ class ForeignModel(Model):
         from tilewright.runtime.export import export_library
 
         parts = self.manifest, self.object_code, self._weights
-        return export_library(path, *parts, name, model=self._c_model, pool=self._pool, after=after)
+        return export_library(path, *parts, name, model=self._c_model, pool=self._pool, after=after, declared=declared)
 
     def set_threads(self, threads: int | None = None) -> None:
         """Refused: the other machine knows how many it has."""

@@ -123,17 +123,20 @@ class Model(ABC):
         """Time each kernel: one row for every kernel call, in order, the least of `repeat` runs."""
 
     def export_library(
-        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = "", declared: str = ""
     ) -> tuple[Path, Path]:
         """Write the model as a library for C programs (.so, .a or .o) and its header beside it; the two paths.
 
-        `name` becomes part of the C names, `after` is C put behind the library's own. Raises `EnvironmentError_` when
+        `name` becomes part of the C names, `after` is C put behind the library's own, which `declared` puts into the
+        header. Raises `EnvironmentError_` when
         there is no C compiler to link with, `UnsupportedError` for executors that run bytecode.
         """
         # running needs none of it
         from tilewright.runtime.export import export_library
 
-        return export_library(path, self.manifest, self.object_code, self._weights, name, after=after)
+        return export_library(
+            path, self.manifest, self.object_code, self._weights, name, after=after, declared=declared
+        )
 
     @abstractmethod
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,11 @@ import numpy as np
 from tilewright.errors import InputError
 from tilewright.support.cache import atomic_file
 from tilewright.support.packages import package
-from tilewright.training.rules.optimizer import Array
 
+Array = np.ndarray[Any, Any]
 _NAME = re.compile(r"step-(\d{9,})\.safetensors")
 _METADATA = "tilewright"
-_EXTRA = ("checkpoints of a training", "train")
+_EXTRA = ("a checkpoint of a training", "train")
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,40 @@ class Checkpoint:
 
     parameters: Mapping[str, Array]
     state: Mapping[str, Array]
-    position: dict[str, Any]
+    position: dict[str, Any] = field(default_factory=dict)
+
+
+def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint, whole or not at all."""
+    arrays = {f"parameters/{name}": value for name, value in checkpoint.parameters.items()}
+    arrays |= {f"state/{name}": value for name, value in checkpoint.state.items()}
+    plain = {name: np.require(value, requirements="C") for name, value in arrays.items()}
+    metadata = {_METADATA: json.dumps(checkpoint.position)}
+    contents = package("safetensors.numpy", *_EXTRA).save(plain, metadata)
+    with atomic_file(path) as temporary:
+        temporary.write_bytes(contents)
+
+
+def read_checkpoint(path: Path) -> Checkpoint:
+    """The checkpoint in a file. Raises `InputError` where it cannot be read."""
+    safetensors = package("safetensors", *_EXTRA)
+    parts: dict[str, dict[str, Array]] = {"parameters": {}, "state": {}}
+    try:
+        with safetensors.safe_open(path, framework="numpy") as opened:
+            position = json.loads((opened.metadata() or {})[_METADATA])
+            for name in opened.keys():  # noqa: SIM118 (it is no mapping)
+                part, _, own = name.partition("/")
+                parts[part][own] = opened.get_tensor(name)
+    except (OSError, ValueError, KeyError, safetensors.SafetensorError) as error:
+        raise InputError(f"{path} is no checkpoint of a training ({type(error).__name__}: {error})") from error
+    return Checkpoint(parts["parameters"], parts["state"], position)
 
 
 @dataclass(frozen=True)
 class Checkpoints:
     """Checkpoints of one training in a folder, one each `every` steps; the last `keep` of them stay."""
 
-    folder: Path
+    folder: str | Path
     every: int = 100
     keep: int = 2
 
@@ -46,22 +72,12 @@ class Checkpoints:
         if self.every < 1 or self.keep < 1:
             raise InputError(f"checkpoints every {self.every} steps, of which {self.keep} stay: both must be 1 or more")
 
-    def save(self, step: int, checkpoint: Checkpoint) -> Path:
+    def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Write the checkpoint after `step` steps, and remove those that are too many."""
-        arrays = {f"parameters/{name}": value for name, value in checkpoint.parameters.items()}
-        arrays |= {f"state/{name}": value for name, value in checkpoint.state.items()}
-        plain = {
-            name: np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value) for name, value in arrays.items()
-        }
-        metadata = {_METADATA: json.dumps(checkpoint.position)}
-        contents = package("safetensors.numpy", *_EXTRA).save(plain, metadata)
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        path = Path(self.folder) / f"step-{step:09d}.safetensors"
-        with atomic_file(path) as temporary:
-            temporary.write_bytes(contents)
+        write_checkpoint(Path(self.folder) / f"step-{step:09d}.safetensors", checkpoint)
         for old in self._files()[: -self.keep]:
             old.unlink(missing_ok=True)
-        return path
 
     def last(self) -> Checkpoint | None:
         """The last checkpoint, if there is one. Raises `InputError` where it cannot be read."""
@@ -69,26 +85,12 @@ class Checkpoints:
         if not files:
             return None
         try:
-            with package("safetensors", *_EXTRA).safe_open(files[-1], framework="numpy") as opened:
-                position = json.loads((opened.metadata() or {})[_METADATA])
-                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (it is no mapping)
-        except (OSError, ValueError, KeyError, _safetensors_error()) as error:
-            raise InputError(
-                f"{files[-1]}: no checkpoint of a training ({error}); remove it to begin from the one before"
-            ) from error
-        parts: dict[str, dict[str, Array]] = {"parameters": {}, "state": {}}
-        for name, value in tensors.items():
-            part, _, own = name.partition("/")
-            parts[part][own] = value
-        return Checkpoint(parts["parameters"], parts["state"], position)
+            return read_checkpoint(files[-1])
+        except InputError as error:
+            raise InputError(f"{error}; remove it to go on from the one before") from error
 
     def _files(self) -> list[Path]:
         """The checkpoints, oldest first."""
         folder = Path(self.folder)
         found = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir()] if folder.is_dir() else []
         return [path for _, path in sorted((int(match[1]), path) for match, path in found if match)]
-
-
-def _safetensors_error() -> type[Exception]:
-    error: type[Exception] = package("safetensors", *_EXTRA).SafetensorError
-    return error

@@ -18,6 +18,7 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars
 from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.training.interface import Interface
 from tilewright.training.rules.loss_scale import LossScale
 from tilewright.training.rules.optimizer import Array, Optimizer
 
@@ -31,6 +32,12 @@ class TrainingStep:
     parameters: tuple[Var, ...]
     state: dict[str, Array]
     num_outputs: int
+
+    @property
+    def interface(self) -> Interface:
+        """The names of what it takes and returns."""
+        inputs, parameters = (tuple(var.name for var in some) for some in (self.inputs, self.parameters))
+        return Interface(inputs, parameters, tuple(self.state), self.num_outputs)
 
 
 def training_step(

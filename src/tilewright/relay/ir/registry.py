@@ -194,6 +194,8 @@ class Op(Operator):
     """its value for constants is stored however large it is: what reads it reads nothing else"""
     expected_operands: ExpectedOperands | None = None
     equal_sizes: EqualSizes | None = None
+    statistics: int = 0
+    """how many of its last operands are statistics of data: training leaves them"""
     # its algebra
     commutative: bool = False
     associative: bool = False

@@ -84,7 +84,7 @@ class VirtualMachine(Model):
         save_artifact(path, self.manifest, self.object_code, self._weights, durable)
 
     def export_library(
-        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = "", declared: str = ""
     ) -> tuple[Path, Path]:
         """As `Model.export_library`, branches and loops as C around the kernels.
 
@@ -95,7 +95,8 @@ class VirtualMachine(Model):
         from tilewright.runtime.vm.c_program import program_model
 
         model = program_model(self.manifest, alone=False)
-        return export_library(path, self.manifest, self.object_code, self._weights, name, model=model, after=after)
+        parts = self.manifest, self.object_code, self._weights
+        return export_library(path, *parts, name, model=model, after=after, declared=declared)
 
     def _bind(self, value: Any, spec: TensorSpec, specs: Sequence[TensorSpec] = ()) -> Any:
         """An array where it is: on the host, or on a device whose programs keep their values there."""

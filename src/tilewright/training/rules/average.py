@@ -9,10 +9,8 @@ import numpy as np
 
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Var, const
+from tilewright.training.rules.names import AVERAGE
 from tilewright.training.rules.optimizer import Array, Optimizer, Updated, select, zeros
-
-#: How the averages are named in the state: this and the number of the parameter.
-AVERAGE = "average"
 
 
 @dataclass(frozen=True)

@@ -185,6 +185,7 @@ register(
     ),
     precision=Precision.FOLLOW,
     expected_operands=per_channel(4),
+    statistics=2,
     follows=along_axis,
     attrs_class="BatchNormAttrs",
     attributes={"axis": attr.integer(1), "epsilon": attr.number(1e-05)},
