@@ -24,14 +24,14 @@ pytest.importorskip("jsonschema", reason="the extra [serve] is not installed")
 from tests.service.client import Client
 
 
-def _weights() -> tuple[np.ndarray, np.ndarray]:
-    generator = np.random.default_rng(0)
-    return generator.standard_normal((4, 5)).astype(np.float32), generator.standard_normal((5, 3)).astype(np.float32)
+def _weights(inner: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    first, second = (np.random.default_rng(0).standard_normal(shape) for shape in ((4, inner), (inner, 3)))
+    return first.astype(np.float32), second.astype(np.float32)
 
 
-def model_bytes() -> bytes:
+def model_bytes(inner: int = 5) -> bytes:
     """Two dense layers as ONNX."""
-    first, second = _weights()
+    first, second = _weights(inner)
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size]) for name, size in (("x", 4), ("y", 3)))
     nodes = [helper.make_node("MatMul", ["x", "v"], ["h"]), helper.make_node("MatMul", ["h", "w"], ["y"])]
     constants = [numpy_helper.from_array(first, "v"), numpy_helper.from_array(second, "w")]
@@ -79,6 +79,17 @@ def test_c_source_comes_with_a_program(ada: Client, tmp_path: Path) -> None:
     command = ["gcc", "-std=c11", "-O2", "-fwrapv", "main.c", "model.c", "-lm", "-o", "main"]
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run(["./main"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "y: 24 bytes\n"
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node.js")
+def test_a_web_assembly_module_comes_with_a_program(ada: Client, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang", reason="the extra [wasm] is not installed")
+    job = ada.run("compile", ada.upload(model_bytes()), target="wasm")
+    assert job["status"] == "completed", job["reason"]
+    _files(ada, job, tmp_path)
+    (tmp_path / "main.mjs").write_text(json.loads((tmp_path / "snippets.json").read_text())["javascript"])
+    done = subprocess.run(["node", "main.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "y: 24 bytes\n"
 
 

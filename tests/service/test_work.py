@@ -42,7 +42,7 @@ def test_verify_compares_with_an_engine(bob: Client) -> None:
 
 def test_verify_says_where_results_differ(bob: Client) -> None:
     options = {"rtol": 0, "atol": 0, "seed": 3}
-    job = bob.run("verify", bob.upload(model_bytes()), options=options)
+    job = bob.run("verify", bob.upload(model_bytes(inner=2000)), options=options)
     assert job["status"] == "completed" and job["result"]["passed"] is False, job["reason"]
 
 

@@ -37,6 +37,8 @@ _THREAD = 0x00010000  # CLONE_THREAD
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT, _PATH_BENEATH = 444, 445, 446, 1
 #: Landlock's first version: execute, read files, list folders; and write files, remove and make any kind of them.
 _READS, _WRITES, _READ_FILE = 0b1101, 1 << 1 | 0x1FF << 4, 0b101
+#: Its second version: files moved from one folder to another; without it that is refused.
+_MOVES, _ASK_VERSION = 1 << 13, 1
 #: Where programs and libraries are, and what the system tells of itself.
 _SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/proc", "/sys/devices", "/dev/null", "/dev/urandom")
 
@@ -151,12 +153,13 @@ def _become_nobody(positions: Sequence[Path]) -> None:
 def _see_only(folder: Path, readable: Sequence[Path]) -> None:
     """Landlock: of all files, those below `folder` may be written, and few others read. It holds for root too."""
     libc = _libc()
-    handled = struct.pack("<Q", _READS | _WRITES)
+    writes = _WRITES | (_MOVES if libc.syscall(_LANDLOCK_CREATE, None, 0, _ASK_VERSION) >= 2 else 0)
+    handled = struct.pack("<Q", _READS | writes)
     ruleset = libc.syscall(_LANDLOCK_CREATE, handled, len(handled), 0)
     _checked(ruleset)
     packages = {sys.prefix, sys.base_prefix, *(position for position in sys.path if position), *_SYSTEM}
     try:
-        _allow(ruleset, str(folder), _READS | _WRITES)
+        _allow(ruleset, str(folder), _READS | writes)
         for position in {str(position) for position in readable} | packages:
             if os.path.exists(position):
                 _allow(ruleset, position, _READS if os.path.isdir(position) else _READ_FILE)

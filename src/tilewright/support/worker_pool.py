@@ -141,8 +141,9 @@ class _Worker:
         self._words: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it is open as long as the child lives)
         self.jobs, self.deadline, self._unsent = 0, 0.0, False
         self._prepares, self._seconds = prepare is not None, 0.0
-        # by the parent's descriptor, as fresh processes inherit none: a file with a name would outlive a killed parent
-        words = f"/proc/{os.getpid()}/fd/{self._words.fileno()}"
+        # by the descriptor: a file with a name would outlive a killed parent. Fresh processes inherit none, and in a
+        # process namespace /proc may know the parent by another number
+        words = f"/proc/{os.getpid() if fresh else 'self'}/fd/{self._words.fileno()}"
         arguments = (handle, prepare, jobs, values, words, memory, os.getpid(), fresh)
         self._process = context.Process(target=_serve, args=arguments, daemon=True)
         with fork_lock:

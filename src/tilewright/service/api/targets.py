@@ -6,17 +6,22 @@ from typing import Any
 
 from tilewright.service.api.operation import Answer, Call, Operation, ref
 from tilewright.service.api.schemas import OPTIONS
-from tilewright.service.jobs.targets import SOURCE, Offered, offered, runs_here
+from tilewright.service.jobs.targets import ARTIFACT, SOURCE, WASM, Offered, offered, runs_here
 
 #: Options of jobs of kind compile that one form of artifact does not have.
-_NOT_FOR = {"artifact": {"freestanding", "ram_limit", "rom_limit"}, SOURCE: {"precision", "records"}}
+_NOT_FOR = {
+    ARTIFACT: {"freestanding", "ram_limit", "rom_limit"},
+    SOURCE: {"precision", "records"},
+    WASM: {"freestanding", "ram_limit", "rom_limit", "precision", "records"},
+}
+_FILES = {ARTIFACT: "model.tw", SOURCE: "model.c", WASM: "model.wasm"}
 
 
 def _described(target: Offered) -> dict[str, Any]:
     options = {name: schema for name, schema in OPTIONS["compile"].items() if name not in _NOT_FOR[target.form]}
     return {
         "name": target.name, "title": target.title, "kind": target.kind, "spelling": target.spelling,
-        "artifact": "model.c" if target.form == SOURCE else "model.tw", "available": not target.reason,
+        "artifact": _FILES[target.form], "available": not target.reason,
         "reason": target.reason, "runs_here": not target.reason and runs_here(target), "options": options,
     }  # fmt: skip
 

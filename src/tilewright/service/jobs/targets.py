@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from tilewright.target.boards import BOARDS
 from tilewright.target.microcontrollers import MICROCONTROLLERS
 
 #: What is made for a target.
-ARTIFACT, SOURCE = "artifact", "source"
+ARTIFACT, SOURCE, WASM = "artifact", "source", "wasm"
 #: Kinds of jobs that run the model.
 RUNNING = frozenset({"tune", "profile", "verify"})
 _TRIPLES = {
@@ -65,7 +66,7 @@ def _devices() -> list[Offered]:
         Offered("vulkan", "Vulkan devices", "gpu", "vulkan", reason=vulkan),
         Offered("webgpu", "WebGPU devices", "gpu", "webgpu"),
         Offered("metal", "GPUs of Apple", "gpu", "metal"),
-        Offered("wasm", "WebAssembly with 128-bit vectors", "wasm", "wasm", reason=wasm),
+        Offered("wasm", "WebAssembly with 128-bit vectors", "wasm", "wasm", WASM, wasm),
         Offered("vta", "the accelerator VTA, beside a processor", "accelerator", "vta"),
     ]  # fmt: skip
 
@@ -94,7 +95,8 @@ def _need_glsl() -> None:
 
 
 def _need_zig() -> None:
-    raise EnvironmentError_("its linker is a program, and a job's process starts none")
+    if importlib.util.find_spec("ziglang") is None:
+        raise EnvironmentError_("it is made by the compiler in ziglang: pip install 'tilewright[wasm]'")
 
 
 def runs_here(target: Offered) -> bool:

@@ -1,16 +1,19 @@
-"""Jobs of kind `compile`: an artifact for Python or C source, as the target has it, and programs that run it."""
+"""Jobs of kind `compile`: an artifact for Python, C source or a WebAssembly module, and programs that run it."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import tilewright as tw
 from tilewright.compile import export_source
+from tilewright.enclave import source_of
+from tilewright.enclave.wasm import build_module
 from tilewright.runtime.signature import TensorSpec
 from tilewright.service.jobs.work.job import Job
-from tilewright.service.jobs.work.snippets import c_snippet, python_snippet
+from tilewright.service.jobs.work.snippets import JAVASCRIPT, c_snippet, python_snippet
 
 #: Options of `tw.compile` and of `export_source` that are passed as they come.
 _ARTIFACT = ("precision", "exact_rounding", "signature", "outputs")
@@ -21,7 +24,7 @@ def compile_model(job: Job) -> dict[str, Any]:
     """Compile the job's model in the form that its target yields; the inputs and outputs of what was made."""
     model = job.model()
     with job.watched("compile"):
-        inputs, outputs, snippets = (_artifact if job.task["form"] == "artifact" else _source)(job, model)
+        inputs, outputs, snippets = _FORMS[job.task["form"]](job, model)
     job.artifact("snippets.json").write_text(json.dumps(snippets, indent=1))
     return {"inputs": [*map(described, inputs)], "outputs": [*map(described, outputs)]}
 
@@ -49,6 +52,34 @@ def _source(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
     if not interface.is_symbolic:
         snippets["c"] = c_snippet(inputs, outputs, written[2] if len(written) > 2 else None)
     return inputs, outputs, snippets
+
+
+def _module(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
+    """A module without imports, weights beside it, and where its host puts what (`model.json`)."""
+    given = {name: job.options[name] for name in ("exact_rounding", "signature", "outputs") if name in job.options}
+    folder = job.folder / "source"
+    folder.mkdir()
+    written = export_source(
+        str(model), folder / "model.c", target=job.task["target"], input_shapes=job.options.get("shapes"),
+        freestanding=True, **given,
+    )  # fmt: skip
+    source = source_of(written)
+    job.stage("link")
+    job.artifact("model.wasm").write_bytes(build_module(source, relaxed=False))
+    if source.weights is not None:
+        shutil.copyfile(source.weights, job.artifact("model.weights"))
+    inputs, outputs = source.interface.inputs, source.interface.outputs
+    about = {
+        "inputs": [described(spec) | {"bytes": spec.nbytes} for spec in inputs],
+        "outputs": [described(spec) | {"bytes": spec.nbytes} for spec in outputs],
+        "workspace": source.interface.workspace_size,
+        "weights": source.weights_bytes,
+    }
+    job.artifact("model.json").write_text(json.dumps(about, indent=1))
+    return inputs, outputs, {"javascript": JAVASCRIPT}
+
+
+_FORMS = {"artifact": _artifact, "source": _source, "wasm": _module}
 
 
 def described(spec: TensorSpec) -> dict[str, Any]:

@@ -53,6 +53,52 @@ _WEIGHTS = """\
 """
 
 
+#: A program in JavaScript for `model.wasm`, `model.json` and `model.weights`, in Node; a page reads them by fetch.
+JAVASCRIPT = """\
+// node main.mjs
+import { existsSync, readFileSync } from "node:fs";
+
+export async function load(module, about, weights) {
+  const { exports } = (await WebAssembly.instantiate(module)).instance;
+  let end = exports.__heap_base.value;
+  const take = (bytes) => {
+    const start = Math.ceil(end / 64) * 64;
+    end = start + bytes;
+    return start;
+  };
+  const weightsAt = take(about.weights);
+  const workspace = take(about.workspace);
+  const tensors = [...about.inputs, ...about.outputs];
+  const at = tensors.map((tensor) => take(tensor.bytes));
+  const table = take(4 * tensors.length);
+  const missing = Math.ceil((end - exports.memory.buffer.byteLength) / 65536);
+  if (missing > 0) exports.memory.grow(missing);
+  const bytes = new Uint8Array(exports.memory.buffer);
+  new Uint32Array(exports.memory.buffer, table, at.length).set(at);
+  if (about.weights) {
+    bytes.set(weights, weightsAt);
+    exports.set_weights(weightsAt);
+  }
+  // inputs and outputs are bytes, in the order of model.json
+  return (inputs) => {
+    inputs.forEach((input, number) => bytes.set(input, at[number]));
+    const code = exports.run(table, workspace, 1);
+    if (code) throw new Error(`the model failed with code ${code}`);
+    return about.outputs.map((tensor, number) => {
+      const start = at[about.inputs.length + number];
+      return bytes.slice(start, start + tensor.bytes);
+    });
+  };
+}
+
+const about = JSON.parse(readFileSync("model.json", "utf8"));
+const weights = existsSync("model.weights") ? readFileSync("model.weights") : new Uint8Array();
+const run = await load(readFileSync("model.wasm"), about, weights);
+const outputs = run(about.inputs.map((tensor) => new Uint8Array(tensor.bytes)));
+outputs.forEach((output, number) => console.log(`${about.outputs[number].name}: ${output.length} bytes`));
+"""
+
+
 def python_snippet(inputs: Sequence[TensorSpec]) -> str:
     """A program in Python for `model.tw`; open sizes are 1."""
     lines = []
