@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tilewright.driver.build import ModelGraphs
-from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Let, Operator, Tuple, TupleGetItem, Var
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Let, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, TupleType, Type
 from tilewright.relay.ir.visitor import calls, children, post_order
 from tilewright.relay.op.views import is_reshape
@@ -132,12 +133,11 @@ def groups_of_nodes(nodes: Sequence[Mapping[str, Any]], groups: Sequence[Mapping
 
 
 def call_facts(call: Call) -> dict[str, Any]:
-    """The operator, source node, attributes and type of a call."""
-    if isinstance(call.op, Operator):
-        name = call.op.name
-    else:
-        name = getattr(call.op, "name", type(call.op).__name__)
+    """The operator with its category of fusion as `kind`, source node, attributes and type of a call."""
+    name = getattr(call.op, "name", type(call.op).__name__)
     facts = {"op": name, "name": call.span, "type": short_type(call.checked_type)}
+    if isinstance(call.op, Op):
+        facts["kind"] = call.op.pattern.name.lower()
     attrs = dict(_short_attributes(call.attrs))
     return facts | ({"attrs": attrs} if attrs else {})
 
