@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 
 def application(settings: Settings, store: Store | None = None) -> Any:
-    """An ASGI application: SageMaker's API at `/`, our own below `/v1`. Its workers start and end with it."""
+    """An ASGI application: SageMaker's API at `/`, our own below `/v1`, the page at `/ui/`. Its workers start and end with it."""
     store = store or open_store(settings)
     applications, routing = package("starlette.applications"), package("starlette.routing")
     # behind the message on packages that are missing
     from tilewright.service.api.routes import routes
     from tilewright.service.neo.http import Neo
+    from tilewright.service.page.site import site
 
     @asynccontextmanager
     async def lifespan(app: Any) -> AsyncIterator[None]:
@@ -31,7 +32,7 @@ def application(settings: Settings, store: Store | None = None) -> Any:
             worker.close()
 
     amazon = routing.Route("/", Neo(store, settings).respond, methods=["POST"])
-    return applications.Starlette(routes=[amazon, *routes(store, settings)], lifespan=lifespan)
+    return applications.Starlette(routes=[amazon, *routes(store, settings), *site()], lifespan=lifespan)
 
 
 def open_store(settings: Settings) -> Store:
