@@ -350,7 +350,7 @@ def _alignment(spec: TensorSpec) -> str:
 
 
 def checked_declaration(name: str, interface: CInterface) -> str:
-    """What `checked_text` defines, for the header of a library, with the macros of its workspace."""
+    """The declaration of what `checked_text` defines, for the header of a library, with the macros of its workspace."""
     upper, bytes_ = name.upper(), interface.workspace_size
     macros = f"#define TILEWRIGHT_{upper}_WORKSPACE_SIZE {bytes_}\n"
     macros += f"#define TILEWRIGHT_{upper}_WORKSPACE_ALIGNMENT {interface.alignment}\n"

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "relay/op": "here they are registered",
     "compat": "classic names and where they lead",
     "frontend": "a foreign format's names",
+    "service/api": "keywords of JSON Schema, minimum and maximum",
 }
 #: Files that have the name of an operator in a table that is of something else.
 OTHER_NAMES = {
