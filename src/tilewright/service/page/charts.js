@@ -84,10 +84,10 @@ export function memory({ memory: plan, fused }, opened = () => {}) {
     return h("p", { class: "note" }, plan.arena === null ? "Sizes of this model are symbolic: memory is planned when it runs." : "This model keeps nothing between its kernels.");
   }
   const titles = new Map(fused.groups.map((group) => [group.id, `${group.op}\n${group.name}`]));
-  const high = 190, low = 250, right = WIDTH - RIGHT, step = (right - LEFT) / plan.steps.length;
+  const high = 200, low = 250, head = 36, right = WIDTH - RIGHT, step = (right - LEFT) / plan.steps.length;
   const chart = frame(`Memory over ${plan.steps.length} steps: at most ${bytes(Math.max(...plan.steps.map((one) => one.bytes)))} live in an arena of ${bytes(plan.arena)}`, high + low + 60);
-  const y = (value) => TOP + (1 - value / plan.arena) * (high - TOP);
-  chart.append(text(8, 14, "live bytes", "start"), s("line", { class: "roof set-0", x1: LEFT, x2: right, y1: y(plan.arena), y2: y(plan.arena) }), text(right, y(plan.arena) - 5, `arena ${bytes(plan.arena)}`, "end"));
+  const y = (value) => head + (1 - value / plan.arena) * (high - head);
+  chart.append(text(8, 14, "live bytes", "start"), s("line", { class: "roof set-0", x1: LEFT, x2: right, y1: y(plan.arena), y2: y(plan.arena) }), text(right, y(plan.arena) - 7, "the arena", "end"));
   for (const share of [0, 0.5, 1]) chart.append(s("line", { class: "grid", x1: LEFT, x2: right, y1: y(share * plan.arena), y2: y(share * plan.arena) }), text(LEFT - 6, y(share * plan.arena) + 4, bytes(Math.round(share * plan.arena)), "end"));
   plan.steps.forEach((one, i) => chart.append(s("rect", {
     class: "bar set-0", x: LEFT + i * step, width: Math.max(0.5, step - (step > 6 ? 1 : 0)), y: y(one.bytes), height: high - y(one.bytes),
@@ -101,7 +101,6 @@ export function memory({ memory: plan, fused }, opened = () => {}) {
     "data-tip": `${bytes(size)} at ${offset.toLocaleString("en")}, steps ${first} to ${last}${scratch ? ": a kernel's scratch memory" : `\n${titles.get(plan.steps[first].group) ?? ""}`}`,
   })));
   for (let i = 0; i < plan.steps.length; i += Math.ceil(plan.steps.length / 12)) chart.append(text(LEFT + (i + 0.5) * step, top + low + 16, i, "middle"));
-  chart.append(text((LEFT + right) / 2, top + low + 24, "", "middle"));
   return withTip(chart);
 }
 

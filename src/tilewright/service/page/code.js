@@ -38,7 +38,7 @@ export function codePanes({ loops, assembly, form }) {
   const add = (title, text, tagged) => {
     const lines = text.replace(/\n+$/, "").split("\n"), tags = tagged(lines);
     const list = h("div", { class: "code", tabindex: "0", role: "region", "aria-label": title });
-    list.append(...lines.map((line, i) => row(line, tags[i], tags[i] === null ? null : colour(tags[i]))));
+    list.append(...lines.map((line, i) => row(line, tags[i], tags[i] === null ? null : colour(tags[i]), title)));
     panes.append(h("section", { class: "pane" }, h("h3", {}, title, h("span", { class: "badge" }, `${lines.length} lines`)), list));
   };
   const name = { asm: "Assembly", c: "C", cuda: "CUDA", opencl: "OpenCL", metal: "Metal", webgpu: "WGSL", vulkan: "GLSL" }[form] ?? form;
@@ -48,9 +48,11 @@ export function codePanes({ loops, assembly, form }) {
   return panes;
 }
 
-function row(line, tag, colour) {
-  const hash = line.search(/(^|\s)(#|\/\/) /), code = hash < 0 ? line : line.slice(0, hash), comment = hash < 0 ? "" : line.slice(hash);
-  const word = code.match(/^(\s+)([a-z][\w.]*)(?=\s|$)/);
+const COMMENT = { Loops: /(^|\s)# /, Assembly: /^\s*# / }, WORD = { Loops: /^(\s*)(for|if|else|while|def|prefetch)\b/, Assembly: /^(\s+)([a-z][\w.]*)(?=\s|$)/ };
+
+function row(line, tag, colour, title) {
+  const hash = line.search(COMMENT[title] ?? /(^|\s)\/\/ /), code = hash < 0 ? line : line.slice(0, hash), comment = hash < 0 ? "" : line.slice(hash);
+  const word = code.match(WORD[title] ?? WORD.Loops);
   return h("div", { class: colour === null ? "line" : `line tag-${colour}`, "data-tag": tag },
     word ? [word[1], h("b", {}, word[2]), code.slice(word[0].length)] : code, comment ? h("i", {}, comment) : "", line ? "" : "\u00a0");
 }

@@ -2,8 +2,16 @@
 
 import { h, percent, s, say } from "./dom.js";
 
-const LINE = 18, PAD = 9, CHARACTER = 7.1, SMALL = 6.1, MOST = 34;
-let worker, asked = 0;
+const LINE = 18, LEAST = 84, MOST = 40;
+let worker, asked = 0, pen = null;
+
+/** The width of a text in the fonts of views.css. */
+function widthOf(text, font) {
+  pen ??= document.createElement("canvas").getContext("2d");
+  pen.font = font;
+  return pen.measureText(text).width;
+}
+const BIG = "600 13px system-ui, sans-serif", SMALL = "11px system-ui, sans-serif";
 
 /** The positions of boxes and edges, found in the worker. */
 function laidOut(nodes, edges) {
@@ -38,20 +46,20 @@ function box(node, share) {
   const ends = node.op === "input" || node.op === "output";
   const inner = node.nodes ?? [];
   const rows = ends ? [["ends", short(node.name || node.op)]]
-    : inner.length ? inner.slice(0, 7).map((one, i) => (i === 6 && inner.length > 7 ? ["more", `${inner.length - 6} more`] : [one.kind, plain(one.op)]))
-      : [[node.kind, plain(node.op)]];
+    : inner.length ? inner.slice(0, 7).map((one, i) => (i === 6 && inner.length > 7 ? ["more", `${inner.length - 6} more`] : [one.kind, short(plain(one.op), 24)]))
+      : [[node.kind, short(plain(node.op), 24)]];
   const foot = [];
   if (!ends && !inner.length) {
     const weights = (node.weights ?? []).map((one) => one.replace(/ .*/, "")).filter((one) => one !== "scalar");
-    if (weights.length) foot.push(short(weights.join(" · "), 40));
+    if (weights.length) foot.push(short(weights.join(" · ")));
     const words = brief(node.attrs);
-    if (words) foot.push(short(words, 40));
+    if (words) foot.push(short(words));
   }
-  foot.push(short(node.type, 40));
+  foot.push(short(node.type));
   if (node.layout) foot.push(`layout ${node.layout}`);
   if (share !== undefined) foot.push(percent(share));
-  const width = Math.max(84, ...rows.map(([, text]) => text.length * CHARACTER), ...foot.map((text) => text.length * SMALL)) + 2 * PAD;
-  return { rows, foot, width: Math.round(width), height: rows.length * LINE + foot.length * 14 + PAD, ends };
+  const width = Math.max(LEAST, ...rows.map(([, text]) => widthOf(text, BIG)), ...foot.map((text) => widthOf(text, SMALL))) + (ends ? 28 : 26);
+  return { rows, foot, width: Math.round(width), height: rows.length * LINE + foot.length * 14 + 10, ends };
 }
 
 /**
@@ -64,6 +72,7 @@ export function graphView({ nodes, edges }, options) {
   const before = nodes.map(() => []), after = nodes.map(() => []);
   for (const [from, to] of pairs) { before[to].push(from); after[from].push(to); }
   const shares = nodes.map(options.share ?? (() => undefined));
+  const hottest = Math.max(1e-12, ...shares.filter((one) => one !== undefined));
   const boxes = nodes.map((node, i) => box(node, shares[i]));
   const scene = s("g"), edgeLayer = s("g", { class: "edges" }), nodeLayer = s("g", { class: "nodes" });
   scene.append(edgeLayer, nodeLayer);
@@ -152,7 +161,7 @@ export function graphView({ nodes, edges }, options) {
     element.querySelector(".wait")?.remove();
     lines = plan.edges.map((points) => s("path", { d: curve(points), "marker-end": "url(#arrow)" }));
     edgeLayer.append(...lines);
-    shapes = nodes.map((node, i) => drawn(node, boxes[i], plan.nodes[i], i, shares[i]));
+    shapes = nodes.map((node, i) => drawn(node, boxes[i], plan.nodes[i], i, shares[i] === undefined ? undefined : shares[i] / hottest));
     nodeLayer.append(...shapes);
     fit();
   });
@@ -177,10 +186,10 @@ function words(node) {
     ...(node.nodes ?? []).flatMap((one) => [one.op, one.name])].join(" ").toLowerCase();
 }
 
-function drawn(node, { rows, foot, width, height, ends }, { x, y }, i, share) {
+function drawn(node, { rows, foot, width, height, ends }, { x, y }, i, heat) {
   const group = s("g", { class: ends ? "node ends" : "node", "data-node": i, transform: `translate(${x - width / 2} ${y - height / 2})` });
   group.append(s("rect", { class: "frame", width, height, rx: ends ? height / 2 : 7 }));
-  if (share !== undefined) group.append(s("rect", { class: "hot", width, height, rx: 7, "fill-opacity": Math.min(0.85, 0.04 + 3 * share).toFixed(3) }));
+  if (heat !== undefined) group.append(s("rect", { class: "hot", width, height, rx: 7, "fill-opacity": (0.04 + 0.8 * heat).toFixed(3) }));
   rows.forEach(([kind, text], k) => {
     if (!ends) group.append(s("rect", { class: `kind ${kind ?? "opaque"}`, x: 5, y: 6 + k * LINE, width: 4, height: LINE - 4, rx: 2 }));
     group.append(s("text", { class: "op", x: ends ? width / 2 : 15, y: 4 + (k + 0.75) * LINE, "text-anchor": ends ? "middle" : "start" }, text));

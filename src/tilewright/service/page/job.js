@@ -155,7 +155,7 @@ function graphsView(report, share, openKernel) {
   const describe = (node) => { chosen = node; detail.replaceChildren(...(node ? described(node) : [hint()])); };
   const described = (node) => {
     const kernel = report.kernels.find((one) => one.name === node.kernel), call = kernel?.calls.find((one) => one.group === node.id);
-    const jump = (label, list, to) => (list.length ? [label, h("span", {}, list.slice(0, 6).map((one) => h("button", { type: "button", class: "link", onclick: () => show(to, one.id) }, one.name?.split(";")[0] || one.op)))] : [label, null]);
+    const jump = (label, list, to) => (list.length ? [label, h("span", {}, list.slice(0, 6).map((one) => h("button", { type: "button", class: "link", onclick: () => show(to, one.id) }, to === "after" ? one.op : `${one.op} ${one.name.split(";")[0].split("/").slice(-2).join("/")}`)))] : [label, null]);
     return [
       h("h3", { class: "title" }, node.op), node.name ? h("p", { class: "source" }, node.name.split(";").map((name) => h("span", {}, name))) : null,
       kernel ? h("p", {}, h("button", { type: "button", class: "main", onclick: () => openKernel(kernel.name) }, "Schedule, loops and code")) : null,

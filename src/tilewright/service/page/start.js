@@ -40,7 +40,7 @@ export async function startPage() {
       h("input", { type: "checkbox", value: target.name, disabled: !target.available, onchange: (event) => {
         if (event.target.checked && chosen.size < MOST) chosen.add(target.name); else chosen.delete(target.name);
         draw();
-      } }), h("span", {}, h("b", {}, target.name), h("span", { class: "minor" }, target.available ? target.title : target.reason)))))));
+      } }), h("span", {}, h("b", {}, target.name), h("span", { class: "minor" }, target.available ? target.title.replace(`${target.name}, `, "") : target.reason)))))));
   const start = async () => {
     if (!chosen.size) { say("Choose at least one target"); filter.focus(); return; }
     const bar = h("progress", { max: 1, value: 0, "aria-label": "Upload" }), words = h("p", {}, `Sending ${state.file.name}, ${bytes(state.file.size)}`);

@@ -30,6 +30,10 @@ class Value:
         """The first byte behind it."""
         return self.offset + self.nbytes
 
+    def overlaps(self, start: int, end: int) -> bool:
+        """True if it has any of these bytes."""
+        return self.offset < end and start < self.end
+
 
 #: Runs of bytes, offset and size.
 Runs = Sequence[tuple[int, int]]
@@ -86,18 +90,14 @@ def liveness(steps: Sequence[Step]) -> list[Value]:
     for number, step in enumerate(steps):
         for offset, nbytes in step.reads:
             for value in alive:
-                if value.offset < offset + nbytes and offset < value.end:
+                if value.overlaps(offset, offset + nbytes):
                     value.last = number
         made = [Value(offset, nbytes, number, number) for offset, nbytes in step.writes]
         values += made
         values += [Value(offset, nbytes, number, number, True) for offset, nbytes in step.scratch]
-        alive = [one for one in alive if not any(_covers(new, one) for new in made)] + made
+        # a result lies over nothing that is read later
+        alive = [one for one in alive if not any(new.overlaps(one.offset, one.end) for new in made)] + made
     return values
-
-
-def _covers(new: Value, old: Value) -> bool:
-    """True if nothing of an older value is left once the new one is written."""
-    return new.offset <= old.offset and old.end <= new.end
 
 
 def live_bytes(values: Sequence[Value], count: int) -> list[int]:
