@@ -18,7 +18,7 @@ pytest.importorskip("sqlalchemy", reason="the extra [serve] is not installed")
 from tilewright.service.jobs import process
 from tilewright.service.jobs.forks import Forks
 
-TASK = {"framework": "ONNX", "target": "llvm", "precision": "float32", "shapes": None, "model_bytes": 1 << 20,
+TASK = {"kind": "compile", "framework": "ONNX", "target": "llvm", "precision": "float32", "shapes": None, "model_bytes": 1 << 20,
         "limits": {"memory_bytes": 8 << 30}}  # fmt: skip
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib
 import os
+import pkgutil
 import select
 import signal
 import subprocess
@@ -18,7 +20,9 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from tilewright.errors import InternalError
+import numpy as np
+
+from tilewright.errors import InternalError, UserError
 from tilewright.rpc.sandbox import confined_environment
 
 #: Variables that a job's process has of this one's.
@@ -92,11 +96,10 @@ class Forks:
 def main() -> None:
     """Fork a process for each folder that standard input names, and answer its number."""
     _end_with_parent()
-    # what processes of jobs need: imported once for all of them
-    from tilewright.frontend.formats.table import load_all_plugins
+    # imported once for all processes of jobs
     from tilewright.service.jobs import process
 
-    load_all_plugins()
+    _warm_up()
     threads = len(os.listdir("/proc/self/task"))
     if threads != 1:  # another thread would be a way around what is dropped by one
         sys.exit(f"the server of processes has {threads} threads")
@@ -114,6 +117,23 @@ def main() -> None:
                 os._exit(status)
         sys.stdout.buffer.write(f"{pid}\n".encode())
         sys.stdout.buffer.flush()
+
+
+def _warm_up() -> None:
+    """Import what compilations need and set LLVM up, by one of a model that is nobody's."""
+    import tilewright.frontend
+    from tilewright import compile as compile_model
+    from tilewright import relay
+    from tilewright.frontend.formats.table import load_all_plugins
+    from tilewright.relay.ir.module import IRModule
+
+    load_all_plugins()
+    for module in pkgutil.walk_packages(tilewright.frontend.__path__, "tilewright.frontend."):
+        with suppress(ImportError, UserError):  # a format whose package is not installed
+            importlib.import_module(module.name)
+    x = relay.var("x", shape=(2, 4))
+    layer = relay.nn.relu(relay.nn.dense(x, relay.const(np.ones((3, 4), np.float32))))
+    compile_model(IRModule.from_expr(relay.Function([x], layer)), target="llvm", cache=False, threads=1)
 
 
 def _become(folder: Path) -> None:
