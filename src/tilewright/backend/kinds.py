@@ -19,6 +19,7 @@ from tilewright.target import Target
 BACKENDS: dict[str, str] = {
     "llvm": "cpu.backend:CpuBackend",
     "c": "c.backend:CBackend",
+    "wasm": "wasm.backend:WasmBackend",
     "board": "board.backend:BoardBackend",
     "vta": "vta.backend:VtaBackend",
     "vta board": "vta.board:VtaBoardBackend",

@@ -13,6 +13,7 @@ import click
 from tilewright.cli.options import ModelOptions, SourceOptions, check_option, exact_rounding_option, model_options
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.source import freestanding_option, is_source, layout_option, source_target, write_source
+from tilewright.cli.web import check_folder, is_web, write_web
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
@@ -33,7 +34,7 @@ _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it,
     "-o",
     "--output",
     required=True,
-    help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout a folder",
+    help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout or --target wasm a folder",
 )
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage, of C source also memory by layer")
@@ -72,7 +73,10 @@ def compile_command(
     rom_limit: int | None,
 ) -> None:
     """Compile MODEL and write the result to OUTPUT; several as one file of C."""
-    if layout is None:
+    web = is_web(options.target) and not is_source(output, layout, options.target)
+    if web:
+        check_folder(output)
+    elif layout is None:
         for model in models:
             check_writable(output, model)
         _check_kind(output)
@@ -88,6 +92,8 @@ def compile_command(
         if value and not source:
             raise InputError(f"{option}: this is for C source; name the output .c")
     keys = _keys(sign, encrypt)
+    if web and (keys or check):
+        raise InputError("--check, --sign and --encrypt: there is none of these in WebAssembly; leave them out")
     if len(models) > 1 and (keys or oblivious or states):
         raise InputError("--sign, --encrypt, --oblivious and --state are for one model; compile them one by one")
     with trace.collect() as times:
@@ -96,11 +102,13 @@ def compile_command(
             if check:
                 raise InputError(_NO_CHECK)
             tables = _write_source(models, output, options, layout, as_source, report)
+        elif web:
+            tables = write_web(models[0], output, options, executor, exact_rounding)
         else:
             tables = _write(models[0], output, options, executor, check, exact_rounding, keys)
     # the seconds are there when the collection has ended
     piped = descriptor_of(Path(output)) is not None  # then the standard output is not for words, nor has it a size
-    size = "written" if piped else _size_text(models[0], output)
+    size = "written" if piped else _size_text(models[0], output, "folder" if web else "project")
     click.echo(f"{output}: {size}, compiled in {times.seconds:.2f} s", err=piped)
     if report:
         click.echo(times.table(), err=piped)
@@ -132,10 +140,10 @@ def _save_sealed(executable: Model, output: str, keys: tuple[str, str]) -> None:
     write_file(output, lambda path: path.write_bytes(sealed))
 
 
-def _size_text(model: str, output: str) -> str:
+def _size_text(model: str, output: str, kind: str) -> str:
     """The size of what was written; beside that of the model's file where it is larger by much, and why."""
     if Path(output).is_dir():
-        return "a project of " + ", ".join(sorted(one.name for one in Path(output).iterdir()))
+        return f"a {kind} of " + ", ".join(sorted(one.name for one in Path(output).iterdir()))
     made, given = Path(output).stat().st_size, Path(model).stat().st_size
     text = f"{made / _MIB:.1f} MiB"
     beside = Path(model).suffix == ".onnx" and external_data(Path(model))

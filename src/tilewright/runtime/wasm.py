@@ -1,4 +1,4 @@
-"""WebAssembly modules: linked by wasm-ld, run in wasmtime (extra: `wasm`); the same file runs in a browser or in Node.
+"""WebAssembly modules of functions, run in wasmtime (extra: `wasm`); the same file runs in a browser or in Node.
 
 A function `k` is exported as ``k__entry(slots, context)`` like anywhere else: slots of 8 bytes, each the address of a
 buffer in the module's memory or a scalar. There is one worker; imports are the functions of the C library that a kernel
@@ -7,14 +7,9 @@ calls, which only float64 mathematics needs.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import struct
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,22 +23,7 @@ _PAGE = 65536
 _LARGEST = 1 << 32  # bytes that addresses of 32 bits reach
 _CONTEXT = struct.pack("<iii", 0, 1, 0)  # worker, workers, barrier
 #: Functions of the C library by name, for scalars; what a module imports beyond these is an error.
-_LIBRARY = ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf", "fmod", "expm1", "log1p", "atan", "asin", "acos")
-
-
-def link_wasm(code: bytes, exports: Sequence[str]) -> bytes:
-    """The module that an object file links to. Raises `EnvironmentError_` without the `ziglang` package."""
-    if importlib.util.find_spec("ziglang") is None:
-        raise EnvironmentError_("linking WebAssembly needs ziglang's wasm-ld: pip install 'tilewright[wasm]'")
-    with tempfile.TemporaryDirectory(prefix="tilewright-wasm-") as directory:
-        source, made = Path(directory, "kernels.o"), Path(directory, "kernels.wasm")
-        source.write_bytes(code)
-        names = [f"--export={name}" for name in (*exports, "__heap_base")]
-        command = [sys.executable, "-m", "ziglang", "wasm-ld", "--no-entry", "--allow-undefined", *names, str(source)]
-        done = subprocess.run([*command, "-o", str(made)], capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise InternalError(f"wasm-ld refused generated code: {done.stderr[-1000:]}")
-        return made.read_bytes()
+LIBRARY = ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf", "fmod", "expm1", "log1p", "atan", "asin", "acos")
 
 
 def wasmtime_package() -> Any:
@@ -73,9 +53,9 @@ class WasmModule:
         name = entry.name
         if name == "tilewright_barrier":
             return wasmtime.Func(self._store, entry.type, lambda context: None)
-        if name.removesuffix("f") not in _LIBRARY and name not in _LIBRARY:
+        if name.removesuffix("f") not in LIBRARY and name not in LIBRARY:
             raise InternalError(f"the WebAssembly module imports {name!r}, which this host does not have")
-        function = getattr(math, name if name in _LIBRARY else name.removesuffix("f"))
+        function = getattr(math, name if name in LIBRARY else name.removesuffix("f"))
         return wasmtime.Func(self._store, entry.type, lambda *args: float(function(*args)))
 
     def __getitem__(self, name: str) -> WasmFunction:

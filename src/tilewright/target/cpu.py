@@ -69,6 +69,8 @@ PROCESSORS: dict[str, dict[str, tuple[str, ...]]] = {
     "riscv64": {"generic-rv64": ("m", "a", "f", "d", "c"), "sifive-u74": ("m", "a", "f", "d", "c")},
     "wasm32": {"generic": ("simd128",), "mvp": ()},
 }  # fmt: skip
+#: Features that no processor of the table has by its name.
+_OTHER = {"relaxed-simd"}
 #: Other names that LLVM has for processors of the table.
 _ALIASES = {
     "core-avx2": "haswell", "core-avx-i": "ivybridge", "corei7-avx": "sandybridge", "corei7": "nehalem",
@@ -115,7 +117,9 @@ class CpuTarget(Target):
 
     @property
     def backend(self) -> str:
-        """The kind, "board" for a processor without a system."""
+        """The kind, "board" for a processor without a system, "wasm" for WebAssembly of LLVM."""
+        if self.architecture == "wasm32" and self.kind == "llvm":
+            return "wasm"
         return "board" if self.architecture in WITHOUT_SYSTEM else self.kind
 
     @property
@@ -330,7 +334,7 @@ def _check_cpu(cpu: str, architecture: str, spec: str) -> None:
 
 def _feature_changes(text: str, spec: str) -> dict[str, bool]:
     changes = {}
-    known = {name for table in PROCESSORS.values() for features in table.values() for name in features}
+    known = {name for table in PROCESSORS.values() for features in table.values() for name in features} | _OTHER
     for word in filter(None, text.split(",")):
         if word[0] not in "+-" or word[1:] not in known:
             raise TargetError(

@@ -10,8 +10,7 @@ from tilewright.backend.compiled import Compiled
 from tilewright.codegen.function_info import function_info
 from tilewright.codegen.llvm import EmittedModule, assembly, bitcode, compile_object, emit_module, with_source_lines
 from tilewright.codegen.source import EmittedSource
-from tilewright.errors import TargetError, UnsupportedError
-from tilewright.runtime.wasm import WasmModule, link_wasm
+from tilewright.errors import TargetError
 from tilewright.support.trace import span
 from tilewright.target import DeviceTarget, Target
 from tilewright.tir.stmt import PrimFunc
@@ -31,12 +30,12 @@ class CpuFunctions(Backend):
         return compile_object(text, self.target)
 
     def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> Any:
-        """Object code in this process, or WebAssembly in a machine of its own, on one thread."""
-        return self._wasm(funcs) if self.target.architecture == "wasm32" else self.compiled(funcs).load(threads)
+        """Object code in this process."""
+        return self.compiled(funcs).load(threads)
 
     def compiled(self, funcs: Sequence[PrimFunc], here: bool = True) -> Compiled:
         """One object, with functions that compute symbolic sizes of workspaces."""
-        self._refuse_threads(funcs)
+        self.refuse_threads(funcs)
         if here and not self.target.is_host:
             raise TargetError(
                 f"this machine ({Target.host()}) cannot run code for {self.target}; emit an object file instead"
@@ -66,19 +65,7 @@ class CpuFunctions(Backend):
             return text.encode()
         return bitcode(text, self.target) if form == "bc" else compile_object(text, self.target)
 
-    def _wasm(self, funcs: Sequence[PrimFunc]) -> WasmModule:
-        self._refuse_threads(funcs)
-        infos = [function_info(func) for func in funcs]
-        for info in infos:
-            if info.workspace_function:
-                raise UnsupportedError(
-                    f"{info.name}: temporaries of symbolic size are not supported in WebAssembly yet"
-                )
-        emitted = self.emit(funcs)
-        code = link_wasm(self.assemble(emitted.text), [f"{info.name}__entry" for info in infos])
-        return WasmModule(code, infos, emitted.messages)
-
-    def _refuse_threads(self, funcs: Sequence[PrimFunc]) -> None:
+    def refuse_threads(self, funcs: Sequence[PrimFunc]) -> None:
         """Raise `TargetError` for loops bound to the threads of a device."""
         for func in funcs:
             if has_threads(func):

@@ -14,7 +14,7 @@ from tilewright.codegen.llvm.arithmetic import broadcast_value, gather_lanes, pe
 from tilewright.codegen.llvm.builder import FunctionBuilder, Value
 from tilewright.codegen.llvm.byte_lookup import ENTRIES, byte_index, lookup, lookup_lanes
 from tilewright.codegen.llvm.facts import constant_lane, nonnegative
-from tilewright.codegen.llvm.types import check_lanes, memory_type, register_type
+from tilewright.codegen.llvm.types import check_lanes, element_type, memory_type, register_type
 from tilewright.errors import InternalError
 from tilewright.support.dtype import DType
 from tilewright.tir import expr as e
@@ -162,7 +162,7 @@ def _row(b: FunctionBuilder, buffer: Buffer, index: Expr) -> tuple[Value, int]:
         pointer = b.buffers.get(buffer)
         if pointer is None:
             raise InternalError(f"buffer {buffer.name!r} is used outside the statement that allocates or declares it")
-        element = memory_type(buffer.dtype)
+        element = element_type(buffer.dtype)
         for _, group in _by_depth(b, terms):
             total = Value("0")
             for text, factor, value in group:
@@ -174,7 +174,7 @@ def _row(b: FunctionBuilder, buffer: Buffer, index: Expr) -> tuple[Value, int]:
 
 def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> Value:
     """The address of ``buffer[index + extra]`` (both in elements)."""
-    element = memory_type(buffer.dtype)
+    element = element_type(buffer.dtype)
     pointer, constant = _row(b, buffer, index)
     if constant + extra == 0:
         return pointer

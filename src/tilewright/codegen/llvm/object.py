@@ -95,7 +95,7 @@ def _machine(target: Target) -> Any:
             cpu=target.cpu,
             features=_features(target),
             opt=3,
-            reloc="pic",
+            reloc="static" if target.architecture == "wasm32" else "pic",
             codemodel="default",
             abiname="lp64d" if target.architecture == "riscv64" else "",
         )

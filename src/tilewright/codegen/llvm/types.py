@@ -43,6 +43,11 @@ def memory_type(dtype: DType) -> str:
     return (_SPELLED.get(dtype) or _spell(dtype))[1]
 
 
+def element_type(dtype: DType) -> str:
+    """LLVM type of as many bytes as an element of an array has; a pointer has eight on every machine."""
+    return "i64" if dtype == "handle" else memory_type(dtype)
+
+
 def is_small_float(dtype: DType) -> bool:
     """True for float16 and bfloat16, of any lane count."""
     return dtype.bits == 16 and dtype.is_float

@@ -1,0 +1,40 @@
+"""`tilewright compile MODEL -o FOLDER --target wasm`: a model as the files of a web page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tilewright.cli.options import ModelOptions
+from tilewright.errors import InputError
+from tilewright.support import trace
+
+
+def is_web(target: str | None) -> bool:
+    """True if models for a target are written as files for the web."""
+    if "wasm" not in (target or ""):
+        return False
+    # an artifact of this machine needs no targets yet
+    from tilewright.target import Target
+
+    return Target(target).backend == "wasm"
+
+
+def check_folder(output: str) -> None:
+    """Raise `InputError` where `output` is no name of a folder."""
+    if Path(output).suffix or (Path(output).exists() and not Path(output).is_dir()):
+        raise InputError(
+            f"{output}: a model for WebAssembly is written as the files of a web page; name a folder: -o web/"
+        )
+
+
+def write_web(model: str, output: str, options: ModelOptions, executor: str | None, exact_rounding: bool) -> list[str]:
+    """Write the files of a model into the folder `output`; a line with the size of each."""
+    executable = options.open(model, executor or "auto", runs=False, exact_rounding=exact_rounding)
+    # only for this
+    from tilewright.runtime.web.model import WebModel
+
+    if not isinstance(executable, WebModel):
+        raise InputError(f"{model} is an artifact, compiled for {executable.target}; name the model itself")
+    with trace.span("save"):
+        written = executable.export_web(output)
+    return [f"{path}: {path.stat().st_size / 1000:.1f} kB" for path in written]

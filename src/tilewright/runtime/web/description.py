@@ -1,0 +1,68 @@
+"""The description of a model in a section of its WebAssembly module, as JSON: tensors, memory, symbolic sizes, errors.
+
+`model.mjs` and `WebModel` read nothing else of the model.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tilewright.errors import UnsupportedError
+from tilewright.runtime.c_interface import CInterface
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.signature import TensorSpec
+
+#: The name of the section.
+SECTION = "tilewright"
+
+#: Types of elements for which JavaScript has arrays; those of 16 bits are numbers of their bits where it has none.
+TYPES = (
+    "float32", "float64", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32",
+    "int64", "uint64",
+)  # fmt: skip
+
+
+def described(manifest: Manifest, weights_bytes: int, target: str) -> bytes:
+    """The section's bytes. Raises `UnsupportedError` for what no module is made of."""
+    if manifest.program is not None:
+        raise UnsupportedError(
+            "the model needs the virtual machine (branches, loops, values that are no tensors), which is not written "
+            "for WebAssembly: compile it for a processor, or fix what makes it one (tilewright inspect shows it)"
+        )
+    interface = CInterface.of(manifest)
+    for spec in (*interface.inputs, *interface.outputs):
+        if str(spec.dtype) not in TYPES:
+            raise UnsupportedError(f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}")
+    data = {
+        "format": 1,
+        "version": manifest.tilewright_version,
+        "target": target,
+        "inputs": list(map(_tensor, interface.inputs)),
+        "outputs": list(map(_tensor, interface.outputs)),
+        "weights": weights_bytes,
+        "arena": interface.arena_bytes,
+        "scratch": interface.scratch_bytes,
+        "alignment": interface.alignment,
+        "messages": list(manifest.messages),
+    }
+    if manifest.dynamic is not None:
+        data |= _sizes(manifest, interface)
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _tensor(spec: TensorSpec) -> dict[str, Any]:
+    return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+
+
+def _sizes(manifest: Manifest, interface: CInterface) -> dict[str, Any]:
+    """Dimensions and what must hold between them, and the entries of what ``ENTRY__plan`` writes."""
+    assert manifest.dynamic is not None
+    return {
+        "dims": [[dim.name, dim.input, dim.axis] for dim in manifest.dynamic.dims],
+        "equal": [[check.input, check.axis, check.value] for check in manifest.dynamic.checks],
+        "checks": list(manifest.checks or ()),
+        "plan": interface.plan,
+        "table": interface.table,
+        "stride": interface.stride,
+    }

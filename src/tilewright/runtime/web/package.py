@@ -1,0 +1,117 @@
+"""The files of a model for the web: ES module with types, WebAssembly, weights, and a page that runs it."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tempfile
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from tilewright.errors import EnvironmentError_, InputError
+from tilewright.runtime.export import move_into_place
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.memory import Array
+from tilewright.runtime.signature import TensorSpec
+
+#: What a variant needs of the engine, by a feature of its target, the best first.
+_FEATURES = ("relaxed-simd", "simd128")
+_ARRAYS = {
+    "bool": "Uint8Array", "bfloat16": "Uint16Array", "float16": "Float16Array | Uint16Array",
+    "int64": "BigInt64Array", "uint64": "BigUint64Array", "uint8": "Uint8Array", "uint16": "Uint16Array",
+    "uint32": "Uint32Array",
+}  # fmt: skip
+
+_TYPES = """\
+/** {title} */
+export interface Spec {{ name: string; dtype: string; shape: (number | string)[] }}
+export interface Tensor<Data> {{ data: Data; shape: number[]; dtype?: string }}
+export interface Inputs {{
+{inputs}
+}}
+export interface Outputs {{
+{outputs}
+}}
+/** An error whose message says what to do. */
+export class TilewrightError extends Error {{}}
+export class Model {{
+  readonly inputs: Spec[];
+  readonly outputs: Spec[];
+  /** Run once; a bare array has the input's own shape. */
+  run(feeds: Inputs): Promise<Outputs>;
+}}
+/** Load the model: by default the files beside this one. */
+export function load(source?: string | URL | BufferSource,
+  options?: {{ weights?: string | URL | BufferSource }}): Promise<Model>;
+"""
+
+
+def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence[bytes], weights: Array) -> list[Path]:
+    """Write all files of a model into `folder`, or none; their paths. Raises `InputError`, `EnvironmentError_`."""
+    if not re.fullmatch(r"[\w-]+", name, re.ASCII):
+        raise InputError(f"{name!r} cannot be a file's name on the web; use letters, digits, '_' and '-'")
+    variants = _variants(name, manifest, modules)
+    texts = _texts(name, manifest, variants)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentError_(f"cannot make the folder {folder}: {error.strerror or error}") from None
+    with tempfile.TemporaryDirectory(prefix="tilewright-web-") as work:
+        for file, data in {**texts, **{file: module for _, file, module in variants}}.items():
+            Path(work, file).write_bytes(data if isinstance(data, bytes) else data.encode())
+        written = [*texts, *(file for _, file, _ in variants)]
+        if weights.nbytes:
+            written.append(f"{name}.bin")
+            weights.tofile(str(Path(work, written[-1])))
+        made = [(Path(work, file), folder / file) for file in written]
+        move_into_place(made)
+    return [path for _, path in made]
+
+
+def _variants(name: str, manifest: Manifest, modules: Sequence[bytes]) -> list[tuple[str, str, bytes]]:
+    """What each module needs, its file and its bytes, the best first."""
+    if len(modules) == 1:
+        needed = next((feature for feature in _FEATURES if feature in manifest.cpu_features), "")
+        return [(needed, f"{name}.wasm", modules[0])]
+    simple, relaxed = modules
+    return [(_FEATURES[0], f"{name}.relaxed.wasm", relaxed), (_FEATURES[1], f"{name}.wasm", simple)]
+
+
+def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]) -> dict[str, str]:
+    """The ES module, its types and the page, by file."""
+    first, result = manifest.inputs[:1], manifest.outputs[0]
+    count = "…" if not first or not first[0].is_static else str(math.prod(first[0].static_shape))
+    values = {
+        "NAME": name,
+        "VERSION": manifest.tilewright_version,
+        "TARGET": manifest.target,
+        "INPUT": _key(first[0].name) if first else "",
+        "ARRAY": _array(first[0]).split(" ")[0] if first else "",
+        "COUNT": count,
+        "OUTPUT": _key(result.name) if result.name.isidentifier() else f"{_key(result.name)}: y",
+        "VARIANTS": json.dumps([[feature, file] for feature, file, _ in variants]),
+    }
+
+    def filled(resource: str) -> str:
+        text = files("tilewright.runtime.web").joinpath(resource).read_text("utf-8")
+        return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
+
+    types = _TYPES.format(
+        title=f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
+        inputs="\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
+        outputs="\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
+    )
+    return {f"{name}.mjs": filled("model.mjs"), f"{name}.d.mts": types, "index.html": filled("page.html")}
+
+
+def _key(name: str) -> str:
+    """A name as a property of JavaScript."""
+    return name if name.isidentifier() and name.isascii() else json.dumps(name)
+
+
+def _array(spec: TensorSpec) -> str:
+    """The typed array of a tensor's elements."""
+    kind = str(spec.dtype)
+    return _ARRAYS.get(kind, f"{kind.capitalize()}Array")

@@ -1,0 +1,34 @@
+"""`tilewright compile --target wasm`: a folder of files, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+def test_a_folder_is_written(tilewright: Command, model: Path) -> None:
+    folder = model.with_name("web")
+    outcome = tilewright("compile", model, "-o", folder, "--target", "wasm")
+    assert outcome.status == 0
+    assert "a folder of index.html" in outcome.out and "model.relaxed.wasm: " in outcome.out
+    assert (folder / "model.bin").stat().st_size > 0
+
+
+@pytest.mark.parametrize(
+    ("output", "more", "message"),
+    [
+        ("net.tw", [], "name a folder: -o web/"),
+        ("web", ["--check"], "there is none of these in WebAssembly"),
+        ("web", ["--executor", "vm"], "needs the virtual machine"),
+    ],
+)
+def test_what_is_refused(output: str, more: list[str], message: str, model: Path, refused: Callable[..., str]) -> None:
+    assert message in refused("compile", model, "-o", model.with_name(output), "--target", "wasm", *more)
+
+
+def test_an_artifact_is_refused(artifact: Path, refused: Callable[..., str]) -> None:
+    assert "name the model itself" in refused("compile", artifact, "-o", artifact.with_name("web"), "--target", "wasm")
