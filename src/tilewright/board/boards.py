@@ -29,6 +29,7 @@ class Board:
 
     `vectors` is the address of the first instructions or the table of exceptions. `timer` is the address of a counter
     that advances with `mhz`, while qemu runs 1,000 instructions in a microsecond; 0 where the processor counts them.
+    `serial` is the address of its UART, a CMSDK one beside such a timer, else a 16550; 0 where it is not known.
     `vta` is the address of VTA's registers where the board has one; all its memory is then in `shared` bytes of RAM.
     """
 
@@ -40,6 +41,7 @@ class Board:
     ram: tuple[int, int]
     timer: int = 0
     mhz: int = 0
+    serial: int = 0
     vta: int = 0
     shared: int = 0
 
@@ -68,28 +70,33 @@ class Board:
 _MIB = 1 << 20
 
 
-def _mps(name: str, cpu: str, code: int, ram: int, timer: int, mhz: int, vectors: int | None = None) -> Board:
+def _mps(
+    name: str, cpu: str, code: int, ram: int, timer: int, mhz: int, serial: int, vectors: int | None = None
+) -> Board:
     emulator = ("qemu-system-arm", "-M", name)
     size = 2 * _MIB if vectors is not None else 4 * _MIB
-    return Board(name, cpu, emulator, code if vectors is None else vectors, (code, size), (ram, 4 * _MIB), timer, mhz)
+    start = code if vectors is None else vectors
+    return Board(name, cpu, emulator, start, (code, size), (ram, 4 * _MIB), timer, mhz, serial)
 
 
 _VIRT = ("qemu-system-riscv32", "-M", "virt", "-bios", "none", "-m", "128M")
 _VIRT_RAM = ((0x80000000, 32 * _MIB), (0x82000000, 64 * _MIB))
 _ROWS = (
-    _mps("mps2-an385", "cortex-m3", 0, 0x20000000, 0x40000000, 25),
-    _mps("mps2-an386", "cortex-m4", 0, 0x20000000, 0x40000000, 25),
-    _mps("mps2-an500", "cortex-m7", 0, 0x20000000, 0x40000000, 25),
-    _mps("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, 0x50000000, 20),
-    _mps("mps3-an547", "cortex-m55", 0x01000000, 0x60000000, 0xE000E010, 32, vectors=0),
-    Board("virt", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM),
+    _mps("mps2-an385", "cortex-m3", 0, 0x20000000, 0x40000000, 25, 0x40004000),
+    _mps("mps2-an386", "cortex-m4", 0, 0x20000000, 0x40000000, 25, 0x40004000),
+    _mps("mps2-an500", "cortex-m7", 0, 0x20000000, 0x40000000, 25, 0x40004000),
+    _mps("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, 0x50000000, 20, 0x50200000),
+    _mps("mps3-an547", "cortex-m55", 0x01000000, 0x60000000, 0xE000E010, 32, 0x59303000, vectors=0),
+    Board("virt", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM, serial=0x10000000),
     Board("virt+vta", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM, vta=0x87FFF000, shared=128 * _MIB),
 )
 BOARDS = {board.name: board for board in _ROWS}
 
 
 def board_named(name: str) -> Board:
-    """The board of this name. Raises `InputError` for another."""
+    """The board of this name, or any with the processor of this name. Raises `InputError` for another."""
+    if name in FLAGS:
+        return Board(name, name, (), 0, (0, 0), (0, 0))
     if name not in BOARDS:
         raise InputError(f"there is no board {name!r}{nearest(name, list(BOARDS))}; known: {', '.join(BOARDS)}")
     return BOARDS[name]

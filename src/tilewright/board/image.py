@@ -46,6 +46,11 @@ class BoardProgram:
     launches: tuple[str, ...] = ()
     calls: tuple[tuple[str, int, int], ...] = ()
 
+    @property
+    def functions(self) -> tuple[tuple[str, int, int], ...]:
+        """The models that it calls, each with its numbers of inputs and outputs."""
+        return self.calls or ((self.name, len(self.interface.inputs), len(self.interface.outputs)),)
+
     @staticmethod
     def of(files: Exported, target: Target) -> BoardProgram:
         """The program of models as `export_source` or `export_image` has written them for a target."""
@@ -88,19 +93,33 @@ class Sizes:
         return self.code + self.constants
 
 
+def require_compiler(board: Board) -> None:
+    """Raise `EnvironmentError_` where the compiler of a board's processor is not installed."""
+    if shutil.which(f"{board.prefix}gcc") is None:
+        package = f"gcc-{board.prefix.removesuffix('-')}"
+        raise EnvironmentError_(f"the board {board.name} needs {board.prefix}gcc (Debian: apt install {package})")
+
+
 def require_tools(board: Board) -> None:
     """Raise `EnvironmentError_` where the compiler or the emulator of a board is not installed."""
-    packages = {"arm-none-eabi-": "gcc-arm-none-eabi qemu-system-arm"}
-    wanted = packages.get(board.prefix, "gcc-riscv64-unknown-elf qemu-system-misc")
-    for tool in (f"{board.prefix}gcc", board.emulator[0]):
-        if shutil.which(tool) is None:
-            raise EnvironmentError_(f"the board {board.name} needs {tool} (Debian: apt install {wanted})")
+    if not board.emulator:
+        raise EnvironmentError_(
+            f"{board.name} is a processor, and no board of qemu's: one on a serial line is lent by `tilewright rpc "
+            f"server --board {board.name} --serial LINE --flash COMMAND`, and reached by --tracker or --device"
+        )
+    require_compiler(board)
+    if shutil.which(board.emulator[0]) is None:
+        package = "qemu-system-arm" if board.emulator[0] == "qemu-system-arm" else "qemu-system-misc"
+        raise EnvironmentError_(f"the board {board.name} needs {board.emulator[0]} (Debian: apt install {package})")
 
 
-def build_image(program: BoardProgram, board: Board, cpu: str = "", kernels: bool = False) -> tuple[bytes, Sizes]:
+def build_image(
+    program: BoardProgram, board: Board, cpu: str = "", kernels: bool = False, main: str = ""
+) -> tuple[bytes, Sizes]:
     """The image of a model for a board, as ELF, and its sizes; `cpu` where the code is for another of its kind.
 
-    With `kernels` it counts each of them (`kernel_counts.py`).
+    With `kernels` it counts each of them (`kernel_counts.py`); `main` is the C around the model, without one that of
+    `program.py`.
 
     Raises `EnvironmentError_` without the compiler, `UnsupportedError` where the model does not fit, with the words of
     the linker.
@@ -114,8 +133,7 @@ def build_image(program: BoardProgram, board: Board, cpu: str = "", kernels: boo
         (work / f"{program.name}.h").write_text(program.header)
         (work / "board_model.h").write_text(f'#include "{program.name}.h"\n')
         (work / "model.c").write_text(program.source)
-        own = (program.name, len(program.interface.inputs), len(program.interface.outputs))
-        main = program_text(board, program.calls or (own,), program.interface, kernels)
+        main = main or program_text(board, program.functions, program.interface, kernels)
         (work / "main.c").write_text(main)
         (work / "board.ld").write_text(linker_script(board))
         _run([compiler, *flags, *OPTIONS, "-c", "main.c", "-o", "main.o"], work)

@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tilewright.board.boards import Board
-from tilewright.board.image import BoardProgram, build_image
-from tilewright.board.run import BoardRun, run_image
-from tilewright.runtime.memory import Array
 
 
-def count_kernels(
-    program: BoardProgram, board: Board, cpu: str, inputs: Sequence[Array]
-) -> tuple[BoardRun, dict[str, int]]:
-    """A run on these inputs, and the instructions that all calls of each kernel took in it, by name.
+def kernel_counts(table: bytes, image: bytes, board: Board) -> dict[str, int]:
+    """The instructions that all calls of each kernel took, by name, of the table that an image with `kernels` fills.
 
     Each call has some 40 instructions of counting in its figure, and those of the whole run have all of them.
     """
-    image, _ = build_image(program, board, cpu, kernels=True)
-    files: dict[str, bytes] = {}
-    run = run_image(image, program, board, inputs, files=files)
-    found = np.frombuffer(files["kernels.bin"], np.dtype([("address", "<u8"), ("ticks", "<u8")]))
+    found = np.frombuffer(table, np.dtype([("address", "<u8"), ("ticks", "<u8")]))
     names = _functions(image, board)
-    counts = {names[int(address) & ~1]: board.instructions(int(ticks)) for address, ticks in found if address}
-    return run, counts
+    return {names[int(address) & ~1]: board.instructions(int(ticks)) for address, ticks in found if address}
 
 
 def _functions(image: bytes, board: Board) -> dict[int, str]:

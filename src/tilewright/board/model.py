@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from tilewright.board.boards import Board
-from tilewright.board.image import BoardProgram, build_image
-from tilewright.board.run import BoardRun, run_image
+from tilewright.board.device import BoardDevice, EmulatedBoard
+from tilewright.board.image import BoardProgram
+from tilewright.board.run import BoardRun
 from tilewright.errors import UnsupportedError
 from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
@@ -18,13 +19,25 @@ from tilewright.runtime.types import Value
 
 
 class BoardModel(Model):
-    """A model built for a board; `sizes` are its bytes there, `last` its latest run."""
+    """A model built for a board; `sizes` are its bytes there, `last` its latest run.
+
+    It runs under qemu on this machine, or on the board of a `device`.
+    """
 
     executor: ClassVar[str] = "board"
 
-    def __init__(self, program: BoardProgram, board: Board, cpu: str, target: str, version: str) -> None:
-        """Build the image."""
-        self.image, self.sizes = build_image(program, board, cpu)
+    def __init__(
+        self,
+        program: BoardProgram,
+        board: Board,
+        cpu: str,
+        target: str,
+        version: str,
+        device: BoardDevice | None = None,
+    ) -> None:
+        """Build the image and bring it to the board."""
+        self._loaded = (device or EmulatedBoard(board)).load(program, cpu)
+        self.sizes = self._loaded.sizes
         self.program, self.board = program, board
         self.inputs, self.outputs = program.interface.inputs, program.interface.outputs
         self.target, self.version, self.threads = target, version, 1
@@ -49,7 +62,7 @@ class BoardModel(Model):
         return bind(value, spec, specs)
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
-        self.last = run_image(self.image, self.program, self.board, arrays)
+        self.last = self._loaded.run(arrays)
         if outputs is not None:
             for given, array in zip(outputs, self.last.outputs, strict=True):
                 given[...] = array

@@ -35,7 +35,7 @@ SECTIONS {{
 }}
 """
 
-_COMMON = """\
+COMMON = """\
 #include "board_model.h"
 
 #include <stddef.h>
@@ -63,7 +63,7 @@ void *memset(void *to, int value, size_t bytes) {
 }
 """
 
-_ARM_START = """
+_ARM_HOST = """
 static uintptr_t host(uintptr_t operation, const void *arguments) {
   register uintptr_t r0 __asm__("r0") = operation;
   register const void *r1 __asm__("r1") = arguments;
@@ -75,7 +75,9 @@ static void fault(void) {
   host(0x18, (const void *)0x20023);
   for (;;) {}
 }
+"""
 
+_ARM_START = """
 void reset(void);
 __attribute__((section(".vectors"), used)) const void *const vectors[16] = {
   board_stack_top, reset, fault, fault, fault, fault, fault
@@ -110,7 +112,7 @@ static uint64_t counted(void) { return 0xffffffffu - timer[1]; }
 static const uint64_t begin;
 """
 
-_RISCV_START = """
+_RISCV_HOST = """
 static uintptr_t host(uintptr_t operation, const void *arguments) {
   register uintptr_t a0 __asm__("a0") = operation;
   register const void *a1 __asm__("a1") = arguments;
@@ -126,7 +128,9 @@ __attribute__((aligned(4))) void fault(void) {
   host(0x18, why);
   for (;;) {}
 }
+"""
 
+_RISCV_START = """
 __attribute__((section(".vectors"), naked, used)) void reset(void) {
   __asm__ volatile(
     "la sp, board_stack_top\\n la t0, fault\\n csrw mtvec, t0\\n"
@@ -206,7 +210,7 @@ int board_main(void) {
 
 
 #: Functions that the compiler calls as a kernel begins and ends: what is looked up is looked up before or after.
-_KERNELS = """
+KERNELS = """
 #define MOST_KERNELS 512
 static struct { uint64_t kernel, spent; } kernels[MOST_KERNELS];
 static uint64_t begun[MOST_KERNELS];
@@ -261,7 +265,6 @@ def program_text(
 
     With `kernels` it counts each of theirs.
     """
-    start = f"#define TIMER {board.timer:#x}u\n{_ARM_START}" if board.timer else _RISCV_START
     names: dict[str, list[str]] = {"input": [], "output": []}
     sizes: dict[str, list[int]] = {"input": [], "output": []}
     lines = [f"#define SIZE {interface.workspace_size}", f"#define GUARD {max(64, interface.alignment)}"]
@@ -280,15 +283,21 @@ def program_text(
         "input_count": len(interface.inputs),
         "output_count": len(interface.outputs),
         "finish": _FINISH_KERNELS if kernels else "",
-        "calls": "\n".join(_calls(calls)),
+        "calls": "\n".join(model_calls(calls, "figures[0]")),
     }
-    return "".join([_COMMON, start, _KERNELS if kernels else "", main])
+    host = _ARM_HOST if board.timer else _RISCV_HOST
+    return "".join([COMMON, host, start_text(board), KERNELS if kernels else "", main])
 
 
-def _calls(calls: Sequence[tuple[str, int, int]]) -> Iterator[str]:
-    """The calls of models, up to the first that refuses."""
+def start_text(board: Board) -> str:
+    """The start of a program, which needs a function `fault`, and its count of instructions."""
+    return f"#define TIMER {board.timer:#x}u\n{_ARM_START}" if board.timer else _RISCV_START
+
+
+def model_calls(calls: Sequence[tuple[str, int, int]], code: str) -> Iterator[str]:
+    """The calls of models, up to the first that refuses, whose code is then in the variable `code`."""
     first = [0, 0]
     for name, inputs, outputs in calls:
         run = f"tilewright_{name}_run(inputs + {first[0]}, outputs + {first[1]}, room + GUARD, SIZE)"
-        yield f"  if (!figures[0]) figures[0] = (uint64_t){run};"
+        yield f"  if (!{code}) {code} = (uint32_t){run};"
         first = [first[0] + inputs, first[1] + outputs]

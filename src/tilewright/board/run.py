@@ -6,8 +6,8 @@ import math
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +27,16 @@ _QEMU = ("-nographic", "-monitor", "none", "-serial", "null", "-semihosting-conf
 
 @dataclass(frozen=True)
 class BoardRun:
-    """One run of a model on a board: outputs, instructions, bytes of stack; beside VTA what was when."""
+    """One run of a model on a board: outputs, instructions, bytes of stack; beside VTA what was when.
+
+    `kernels` has the instructions of each kernel by name, of an image that counts them.
+    """
 
     outputs: list[Array]
     instructions: int
     stack: int
     timeline: Timeline | None = None
+    kernels: Mapping[str, int] = field(default_factory=dict)
 
 
 def run_image(
@@ -66,7 +70,7 @@ def run_image(
             raise EnvironmentError_("the model wrote outside of its workspace; please report it with the model")
         if files is not None:
             files.update({path.name: path.read_bytes() for path in work.glob("*.bin")})
-        results = _outputs((work / "outputs.bin").read_bytes(), program)
+        results = outputs_of((work / "outputs.bin").read_bytes(), program)
     timeline = device.timeline(first, count) if device is not None else None
     return BoardRun(results, board.instructions(count), stack, timeline)
 
@@ -97,7 +101,8 @@ def _emulated(
     return words.strip()[-500:] or str(emulator.returncode), device
 
 
-def _outputs(data: bytes, program: BoardProgram) -> list[Array]:
+def outputs_of(data: bytes, program: BoardProgram) -> list[Array]:
+    """The outputs of a program out of their bytes, one behind the other."""
     results, offset = [], 0
     for spec in program.interface.outputs:
         count = math.prod(spec.static_shape)

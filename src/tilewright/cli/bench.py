@@ -12,7 +12,14 @@ import click
 from tilewright.cli.board import count_on_board
 from tilewright.cli.inputs import Arrays, InputOptions, input_options, random_inputs
 from tilewright.cli.memory import memory_of
-from tilewright.cli.options import SECONDS, ModelOptions, model_options, require_model, symbolic_options
+from tilewright.cli.options import (
+    SECONDS,
+    ModelOptions,
+    lent_board_options,
+    model_options,
+    require_model,
+    symbolic_options,
+)
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
@@ -89,6 +96,7 @@ def _specialized(executable: Model, sets: Sequence[Arrays]) -> None:
 @click.option("--report", "report_path", metavar="FILE.html", help="also write them as a page")
 @input_options
 @model_options
+@lent_board_options
 @symbolic_options
 def bench_command(
     model: str,

@@ -16,13 +16,15 @@ from tilewright.errors import InputError
 from tilewright.runtime.model import Model
 
 if TYPE_CHECKING:
-    from tilewright.board import BoardModel
+    from tilewright.board import BoardDevice, BoardModel
 
 
-def open_on_board(path: str, board_name: str, target_name: str | None, **compiled: Any) -> BoardModel:
+def open_on_board(
+    path: str, board_name: str, target_name: str | None, device: BoardDevice | None = None, **compiled: Any
+) -> BoardModel:
     """The model at `path` compiled to C, without a library, and built for a board; `compiled` is for `export_source`.
 
-    Without a target it is that of the board's processor.
+    Without a target it is that of the board's processor. It runs under qemu here, or on the board of a `device`.
     """
     # only for boards: `tilewright --help` reads this module
     from tilewright.board import BoardModel, BoardProgram, board_named
@@ -31,7 +33,8 @@ def open_on_board(path: str, board_name: str, target_name: str | None, **compile
     from tilewright.target import Target, VtaTarget
 
     board = board_named(board_name)
-    require_tools(board)
+    if device is None:
+        require_tools(board)
     target = Target(target_name or board.target)
     cpu = getattr(target.processor if isinstance(target, VtaTarget) else target, "cpu", "")
     if isinstance(target, VtaTarget) and not board.vta:
@@ -43,7 +46,7 @@ def open_on_board(path: str, board_name: str, target_name: str | None, **compile
             raise InputError(f"{path} has more weights than a board has memory")
         (model,) = files.models
         program = BoardProgram.of(files, target)
-    return BoardModel(program, board, cpu, str(target), model.manifest.tilewright_version)
+    return BoardModel(program, board, cpu, str(target), model.manifest.tilewright_version, device)
 
 
 def count_on_board(executable: Model, model: str, sets: Sequence[Mapping[str, Any]], json_path: str | None) -> None:

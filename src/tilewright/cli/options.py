@@ -19,6 +19,7 @@ from tilewright.runtime.sealed.container import is_sealed
 from tilewright.support import trace
 
 if TYPE_CHECKING:
+    from tilewright.board import BoardDevice
     from tilewright.driver.build_source import Exported
     from tilewright.target import Target
 
@@ -144,6 +145,10 @@ class ModelOptions:
     precision: str | None = None
     board: str | None = None
     enclave: str | None = None
+    #: How `board` is reached where it is not under qemu here: a tracker, a server and our certificate.
+    tracker: str | None = None
+    device: str | None = None
+    bundle: str | None = None
 
     @property
     def target_text(self) -> str:
@@ -186,6 +191,8 @@ class ModelOptions:
             return load(path, threads=self.threads, check=True)
         from tilewright.cli.progress import progress
 
+        if (self.tracker or self.device) and not self.board:
+            raise InputError("--tracker and --device lend boards; add --board NAME (others: tilewright rpc run)")
         if self.board or self.enclave:
             return self._open_apart(path, fixed or {}, exact_rounding)
         with trace.span("import the compiler"):
@@ -231,8 +238,12 @@ class ModelOptions:
             "outputs": self.chosen,
         }
         if self.board:
-            return open_on_board(path, self.board, self.target, **compiled)
+            return open_on_board(path, self.board, self.target, self.device_of_board(), **compiled)
         return open_in_enclave(path, self.enclave or "", self.target, **compiled)
+
+    def device_of_board(self) -> BoardDevice | None:
+        """The board elsewhere that was named, until the command ends; None for one under qemu here."""
+        return lent_board(self.board or "", self.tracker, self.device, self.bundle)
 
     def export_source(self, path: str, output: str, as_source: SourceOptions) -> Exported:
         """Write a model as C source."""
@@ -360,6 +371,34 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         decorated = option(decorated)
     return decorated
+
+
+def lent_board(board: str, tracker: str | None, device: str | None, bundle: str | None) -> BoardDevice | None:
+    """The board of a tracker's fleet, or of a server, until the command at hand ends; None where neither is named."""
+    if tracker is None and device is None:
+        if bundle is not None:
+            raise InputError("--bundle is our certificate in a fleet; add --tracker HOST:PORT or --device HOST:PORT")
+        return None
+    # only for boards elsewhere
+    from tilewright.rpc.remote_board import borrowed_board
+
+    at = {name: parse_address(text) for name, text in (("tracker", tracker), ("device", device)) if text is not None}
+    borrowed = borrowed_board(board, at.get("tracker"), at.get("device"), bundle)
+    return click.get_current_context().with_resource(borrowed)
+
+
+def lent_board_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--tracker`, `--device` and `--bundle` of verbs that run a model; to be given after `model_options`."""
+
+    @functools.wraps(command)
+    def gathered(
+        tracker: str | None, device: str | None, bundle: str | None, options: ModelOptions, **rest: Any
+    ) -> Any:
+        return command(options=replace(options, tracker=tracker, device=device, bundle=bundle), **rest)
+
+    reached = click.option("--device", metavar="HOST:PORT", help="the server of --board, where there is no tracker")
+    lent = click.option("--tracker", metavar="HOST:PORT", help="borrow --board from this tracker's fleet")
+    return lent(reached(bundle_option(gathered)))
 
 
 def symbolic_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -117,8 +117,8 @@ def tracker_command(
 @click.option("--plaintext", is_flag=True, help="no certificates: this machine alone may connect")
 @click.option("--host", default="127.0.0.1", show_default=True, help="the address to listen on")
 @click.option("--port", default=9090, show_default=True, help="the port; 0 is any free one")
-@click.option("--name", default="device", show_default=True, help="the device's name, as in its certificate")
-@click.option("--key", default="", help="what kind of device this is  [default: its architecture]")
+@click.option("--name", default="", help="the device's name, as in its certificate  [default: --board's, or device]")
+@click.option("--key", default="", help="what kind of device this is  [default: its board, or its architecture]")
 @click.option("--tracker", metavar="HOST:PORT", help="register there; sessions then need a lease")
 @click.option("--reached-at", default="", metavar="HOST", help="the address that users reach this device by")
 @click.option("--folder", help=f"where uploads are kept, of this server alone  [default: {_STATE / 'devices'}/NAME]")
@@ -132,6 +132,9 @@ def tracker_command(
 @click.option("--worker", metavar="FILE", help="a program of `tilewright rpc board` that runs what is uploaded")
 @click.option("--launcher", metavar="COMMAND", help='what runs it, as "qemu-aarch64 -L /usr/aarch64-linux-gnu"')
 @click.option("--elsewhere", is_flag=True, help="the launcher reaches another machine, as ssh does, which confines")
+@click.option("--board", metavar="NAME", help="serve this board without an operating system, as mps2-an386, virt")
+@click.option("--serial", metavar="LINE", help="of --board: a serial line to it, as /dev/ttyACM0; or qemu's")
+@click.option("--flash", metavar="COMMAND", help="of --serial: brings a program to the board; {image} is its file")
 def server_command(
     bundle: str | None,
     plaintext: bool,
@@ -148,10 +151,15 @@ def server_command(
     worker: str | None,
     launcher: str | None,
     elsewhere: bool,
+    board: str | None,
+    serial: str | None,
+    flash: str | None,
 ) -> None:
     """Run the server of a device: take uploads, and run them one session at a time.
 
     With --worker it stands in for a board without Python, which runs that program: under an emulator, or over ssh.
+    With --board it builds programs for a board without an operating system and runs them there: under qemu, or on what
+    is at the other end of a serial line.
     """
     # only this verb needs it
     from tilewright.rpc.frames import spelled
@@ -164,9 +172,13 @@ def server_command(
 
     _plain(bundle, plaintext)
     limits = Limits(_bytes(memory) if memory else physical_bytes() // 2, request_seconds=request_seconds)
+    if board is not None and (worker or launcher or elsewhere or devices):
+        raise InputError("--board has a worker of its own; leave out --worker, --launcher, --elsewhere and --device")
+    served = _bare_board(board, serial, flash) or _board(worker, launcher, elsewhere)
+    name, key = name or board or "device", key or board or ""
     settings = Settings(
         Path(folder or _STATE / "devices" / name).expanduser(), host, port, Bundle(Path(bundle)) if bundle else None,
-        name, key, limits=limits, board=_board(worker, launcher, elsewhere), devices=devices,
+        name, key, limits=limits, board=served, devices=devices,
     )  # fmt: skip
     with Server(settings, Leases(required=tracker is not None)) as server, _until_stopped() as stopped:
         click.echo(f"device {name} on {spelled(*server.address)}")
@@ -186,6 +198,17 @@ def board_command(target: str, output: str) -> None:
     from tilewright.rpc.board.program import build_worker
 
     click.echo(f"{build_worker(Path(output), target)}: the worker for {target}")
+
+
+def _bare_board(board: str | None, serial: str | None, flash: str | None) -> Any:
+    # only a server needs it
+    from tilewright.rpc.bare_worker import launched
+
+    if board is None and (serial or flash):
+        raise InputError("--serial and --flash say how a board is reached; add --board NAME")
+    if flash and not serial:
+        raise InputError("--flash brings programs to a board that is then asked over a line; add --serial LINE")
+    return None if board is None else launched(board, serial or "", flash or "")
 
 
 def _board(worker: str | None, launcher: str | None, elsewhere: bool) -> Any:

@@ -13,7 +13,14 @@ import numpy as np
 
 from tilewright.cli.dump import check_folder, dump_to
 from tilewright.cli.inputs import InputOptions, InputSet, input_options
-from tilewright.cli.options import ModelOptions, check_option, exact_rounding_option, model_options, require_model
+from tilewright.cli.options import (
+    ModelOptions,
+    check_option,
+    exact_rounding_option,
+    lent_board_options,
+    model_options,
+    require_model,
+)
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import check_against, reference_of
 from tilewright.errors import InputError
@@ -34,6 +41,7 @@ Array = np.ndarray[Any, Any]
 @exact_rounding_option
 @input_options
 @model_options
+@lent_board_options
 def run_command(
     model: str,
     output: str | None,

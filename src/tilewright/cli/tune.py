@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tilewright.cli.options import SECONDS, bundle_option, parse_address, parse_shapes, require_model
+from tilewright.cli.options import SECONDS, bundle_option, lent_board, parse_address, parse_shapes, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.tune_report import tune_page
 from tilewright.cli.tune_view import make_view
@@ -20,6 +20,7 @@ from tilewright.errors import InputError
 
 if TYPE_CHECKING:
     from tilewright.autotvm.network.options import TuneResult
+    from tilewright.board import BoardDevice
 
 #: Minutes, where nobody says how long.
 _MINUTES = 5.0
@@ -70,7 +71,9 @@ def _elsewhere_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--target", help="what to tune for  [default: cpu]")
 @click.option("--input-shapes", "shapes", help='fixes dynamic dimensions, e.g. "x:[1,3,224,224]"')
 @click.option("--threads", type=click.IntRange(min=1), help="tune for so many worker threads")
-@click.option("--board", metavar="NAME", help="count instructions on this board under qemu instead of time")
+@click.option(
+    "--board", metavar="NAME", help="count instructions on this board instead of time, under qemu or of a tracker"
+)
 @click.option("--no-cache", is_flag=True, help="as of all verbs that compile; what is measured is never from the cache")
 @_elsewhere_options
 def tune_command(
@@ -101,11 +104,12 @@ def tune_command(
     require_model(model, "tune")
     records = records or f"{model}.records.jsonl"
     if board is not None:
-        given = {"--minutes": minutes, "--report": report, "--threads": threads, "--tracker": elsewhere.tracker}
+        given = {"--minutes": minutes, "--report": report, "--threads": threads, "--cluster": elsewhere.cluster}
         for option, value in given.items():
             if value is not None:
                 raise InputError(f"{option} is not for --board, which counts every configuration, or --trials of them")
-        _tune_on_board(model, parse_shapes(shapes), target, board, records, trials, json_path)
+        device = lent_board(board, elsewhere.tracker, None, elsewhere.bundle)
+        _tune_on_board(model, parse_shapes(shapes), target, board, device, records, trials, json_path)
         return
     for path in filter(None, (report, json_path)):
         check_writable(path, model)
@@ -127,6 +131,7 @@ def _tune_on_board(
     shapes: Any,
     target_name: str | None,
     board_name: str,
+    device: BoardDevice | None,
     records: str,
     trials: int | None,
     json_path: str | None,
@@ -140,10 +145,12 @@ def _tune_on_board(
     from tilewright.target import Target
 
     board = board_named(board_name)
-    require_tools(board)
+    if device is None:
+        require_tools(board)
     target = Target(target_name or f"c -mcpu={board.cpu}")
     board.flags(getattr(target, "cpu", ""))
-    result = tune_on_board(import_model(model, shapes), board, target, records, partial(click.echo, err=True), trials)
+    tell = partial(click.echo, err=True)
+    result = tune_on_board(import_model(model, shapes), board, target, records, tell, trials, device)
     for task in result.tasks:
         config = ", ".join(f"{name} {value}" for name, value in task.config.items())
         click.echo(f"{task.default:12,} -> {task.best:12,}  {task.tried:3} tried  {task.name} ({config})")

@@ -24,6 +24,7 @@ from tilewright.cli.options import (
     Share,
     check_option,
     exact_rounding_option,
+    lent_board_options,
     model_options,
     require_model,
     symbolic_options,
@@ -55,6 +56,7 @@ _MEASURES = ("relative", "argmax")
 @exact_rounding_option
 @input_options
 @model_options
+@lent_board_options
 @symbolic_options
 def verify_command(
     model: str,

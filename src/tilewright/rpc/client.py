@@ -97,7 +97,10 @@ class Session:
         self._requests = 0
         self._left: list[tuple[str, int]] = []  # numbers of modules and arrays that nobody here holds any more
         fields = {"lease": lease} if lease else {}
-        self.name: str = self.ask("hello", version=VERSION, **fields)["name"]
+        greeted = self.ask("hello", version=VERSION, **fields)
+        if "name" not in greeted:
+            raise RpcError(f"{channel.peer} is no device: it answers as a tracker does")
+        self.name: str = greeted["name"]
 
     def ask(self, verb: str, data: Any = b"", **fields: Any) -> dict[str, Any]:
         """Send a request and wait for its result. Raises the device's error, or `ConnectionLost`."""
@@ -172,7 +175,7 @@ class Session:
 
     @cached_property
     def loads(self) -> str:
-        """The kind of file that the device loads (`capability.ARTIFACT`, `LIBRARY`)."""
+        """The kind of file that the device loads (`board/loads.py`)."""
         return str(self.describe().get("loads", ARTIFACT))
 
     def _send_file(self, file: Any, digest: str) -> None:
@@ -392,27 +395,25 @@ class RemoteModel(_Remote):
         return self._run(by_name(inputs, self.inputs))
 
     def _run(self, arrays: Sequence[Any]) -> list[Array]:
-        specs, parts = self._sent(arrays)
-        found, data = self.session.exchange("run", parts, module=self.number, inputs=specs)
+        found, data = self.exchange("run", arrays)
         return split(data, found["outputs"])
 
     def time(self, inputs: Mapping[str, Any], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs on the device, the way there and back not counted."""
-        specs, parts = self._sent(by_name(inputs, self.inputs))
-        fields = {"repeat": repeat, "warmup": warmup}
-        found, _ = self.session.exchange("time_model", parts, module=self.number, inputs=specs, **fields)
+        found, _ = self.exchange("time_model", by_name(inputs, self.inputs), repeat=repeat, warmup=warmup)
         return list(found["seconds"])
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 1) -> list[KernelTime]:
         """Each kernel call on the device: its name, the nodes that it computes, seconds."""
-        specs, parts = self._sent(by_name(inputs, self.inputs))
-        found, _ = self.session.exchange("profile", parts, module=self.number, inputs=specs, repeat=repeat)
+        found, _ = self.exchange("profile", by_name(inputs, self.inputs), repeat=repeat)
         return [KernelTime(name, source, seconds) for name, source, seconds in found["kernels"]]
 
-    def _sent(self, arrays: Sequence[Any]) -> tuple[list[dict[str, Any]], list[Any]]:
+    def exchange(self, verb: str, arrays: Sequence[Any], **fields: Any) -> tuple[dict[str, Any], bytearray]:
+        """The answer to a verb of the model on these inputs, in their order, with its bytes."""
         sent = [dense(array) for array in arrays]
         specs = [{"name": spec.name, **part} for spec, part in zip(self.inputs, parts_of(sent), strict=True)]
-        return specs, [_bytes_of(array) for array in sent]
+        parts = [_bytes_of(array) for array in sent]
+        return self.session.exchange(verb, parts, module=self.number, inputs=specs, **fields)
 
 
 def _bytes_of(array: Array) -> Any:

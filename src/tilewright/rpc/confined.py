@@ -22,7 +22,7 @@ def main(folder: Path, settings: dict[str, Any], command: Sequence[str]) -> None
     """Drop all privileges that the command does not need, report that, and run it."""
     channel = Channel(socket.socket(fileno=os.dup(0)), "the server")
     readable = [Path(position) for position in settings["readable"]]
-    measures = confine(folder, readable, Limits(**settings["limits"]), starts=True)
+    measures = confine(folder, readable, Limits(**settings["limits"]), starts=True, children=settings["children"])
     channel.send({"measures": measures})
     channel.socket.setblocking(True)  # which holds for the descriptor that the command inherits too
     try:

@@ -42,12 +42,14 @@ _PASSED = (
 class Board:
     """The command of workers that are not Python: the `program`, and the `launcher` in front of it.
 
-    A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them.
+    A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them. One that
+    `children` are programs that it runs beside itself: a compiler and an emulator.
     """
 
     program: str
     launcher: tuple[str, ...] = ()
     elsewhere: bool = False
+    children: bool = False
 
     def readable(self) -> list[str]:
         """The files that the worker reads before it runs."""
@@ -168,7 +170,7 @@ def _command(handle: int, folder: Path, settings: dict[str, Any], board: Board |
     worker = [*board.launcher, board.program, str(settings["first"]), str(memory)]
     if board.elsewhere:
         return worker
-    limits = {"readable": board.readable(), "limits": settings["limits"]}
+    limits = {"readable": board.readable(), "limits": settings["limits"], "children": board.children}
     return [sys.executable, "-m", "tilewright.rpc.confined", str(folder), json.dumps(limits), *worker]
 
 

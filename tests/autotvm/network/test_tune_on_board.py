@@ -11,8 +11,7 @@ from tests.board.test_board import tools_of
 from tilewright import relay
 from tilewright.autotvm.network.tune_on_board import tune_on_board
 from tilewright.autotvm.task.extract import extract_from_program
-from tilewright.board import BoardModel, BoardProgram
-from tilewright.board.kernel_counts import count_kernels
+from tilewright.board import BoardModel, BoardProgram, EmulatedBoard
 from tilewright.compile import export_source
 from tilewright.records.database import Database
 from tilewright.records.entry import TRIAL, VERDICT, Entry, this_compiler
@@ -40,9 +39,9 @@ def test_counts_of_kernels_are_those_of_the_run(tmp_path: Path) -> None:
     model = on_board(None, tmp_path)
     x = np.random.default_rng(1).integers(-128, 127, (2, 32)).astype(np.int8)
     outputs = model(x)
-    run, counts = count_kernels(model.program, model.board, "cortex-m4", [x])
+    run = EmulatedBoard(model.board).load(model.program, "cortex-m4", kernels=True).run([x])
     np.testing.assert_array_equal(run.outputs[0], outputs)
-    kernels = {name: count for name, count in counts.items() if name.startswith("fused_")}
+    kernels = {name: count for name, count in run.kernels.items() if name.startswith("fused_")}
     assert model.last is not None and len(kernels) == 1
     # the rest of a run is checks of its arguments
     assert model.last.instructions - 400 < sum(kernels.values()) < model.last.instructions + 100

@@ -21,8 +21,7 @@ import numpy as np
 from tilewright.autotvm.network.inputs import timing_inputs
 from tilewright.autotvm.task.extract import network_calls, task_of_kernels, tasks_of
 from tilewright.autotvm.task.task import KernelTask
-from tilewright.board import Board, BoardModel, BoardProgram
-from tilewright.board.kernel_counts import count_kernels
+from tilewright.board import Board, BoardDevice, BoardProgram, EmulatedBoard
 from tilewright.driver.build_source import source_backend, write_source
 from tilewright.driver.optimize import optimize
 from tilewright.errors import UnsupportedError
@@ -62,8 +61,11 @@ def tune_on_board(
     records: str | Path,
     tell: Callable[[str], None] = lambda line: None,
     trials: int | None = None,
+    device: BoardDevice | None = None,
 ) -> BoardTuning:
     """Count up to `trials` configurations of each task, and keep all counts in the file `records`.
+
+    They run under qemu on this machine, or on the board of a `device`.
 
     Its verdicts are what compiling with it takes: configurations with which the whole network takes fewer
     instructions, or else the cost model's. Raises `UnsupportedError` where no kernel has a choice.
@@ -73,7 +75,8 @@ def tune_on_board(
     if not tasks:
         raise UnsupportedError("no kernel of the model has a choice of schedules for this board")
     kernels = task_of_kernels(calls, target)
-    bench = _Bench(mod, board, target, {name: key for name, key in kernels.items() if key is not None})
+    known = {name: key for name, key in kernels.items() if key is not None}
+    bench = _Bench(mod, board, target, known, device or EmulatedBoard(board))
     with RecordFile(records) as file:
         search = _Search(bench, tasks, file)
         search.count(None)
@@ -87,7 +90,10 @@ def tune_on_board(
 class _Bench:
     """The network on the board, with one set of inputs."""
 
-    def __init__(self, mod: IRModule, board: Board, target: Target, kernels: Mapping[str, TaskKey]) -> None:
+    def __init__(
+        self, mod: IRModule, board: Board, target: Target, kernels: Mapping[str, TaskKey], device: BoardDevice
+    ) -> None:
+        self.device = device
         self.mod, self.board, self.target, self.kernels = expand_calls(lower_external(mod)), board, target, kernels
         self.cpu = getattr(target, "cpu", "")
 
@@ -105,9 +111,9 @@ class _Bench:
         """Outputs, and the instructions of each task."""
         program = self.program(entries)
         inputs = list(timing_inputs(program.interface.inputs).values())
-        run, counts = count_kernels(program, self.board, self.cpu, inputs)
+        run = self.device.load(program, self.cpu, kernels=True).run(inputs)
         found: dict[TaskKey, int] = {}
-        for name, count in counts.items():
+        for name, count in run.kernels.items():
             if name in self.kernels:
                 found[self.kernels[name]] = found.get(self.kernels[name], 0) + count
         return run.outputs, found
@@ -115,10 +121,8 @@ class _Bench:
     def whole(self, entries: Sequence[Entry]) -> int:
         """The instructions of the network, with nothing counted within it."""
         program = self.program(entries)
-        model = BoardModel(program, self.board, self.cpu, str(self.target), "")
-        model.run(timing_inputs(program.interface.inputs))
-        assert model.last is not None
-        return model.last.instructions
+        inputs = list(timing_inputs(program.interface.inputs).values())
+        return self.device.load(program, self.cpu).run(inputs).instructions
 
 
 class _Search:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tilewright.backend.compiled import Compiled
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.rpc.board.loads import LIBRARY
+from tilewright.rpc.board.loads import LIBRARY, PROGRAM
 from tilewright.runtime.export import link_library
 from tilewright.runtime.model import Model
 from tilewright.runtime.module import FunctionInfo, Module, Param
@@ -42,6 +42,10 @@ def packed_for(what: Any, loads: str) -> bytes:
 
 def save_for(what: Any, loads: str, path: Path) -> None:
     """As `packed_for`, into a file, whose name ends in .so."""
+    if loads == PROGRAM:
+        raise UnsupportedError(
+            "a board without an operating system builds C source: name it by --board in place of --key"
+        )
     if loads != LIBRARY:
         what.save(path)
     elif isinstance(what, Model):

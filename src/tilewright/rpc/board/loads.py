@@ -1,3 +1,3 @@
-"""Loading on a device: artifacts and modules of ours, or shared libraries that bring all they need."""
+"""Loading on a device: artifacts and modules of ours, self-contained shared libraries, or C source of programs."""
 
-ARTIFACT, LIBRARY = "artifact", "library"
+ARTIFACT, LIBRARY, PROGRAM = "artifact", "library", "program"
