@@ -42,8 +42,8 @@ _PASSED = (
 class Board:
     """The command of workers that are not Python: the `program`, and the `launcher` in front of it.
 
-    A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them. One that
-    `children` are programs that it runs beside itself: a compiler and an emulator.
+    A launcher is an emulator, or what reaches another machine (`elsewhere`), which then has to confine them. One
+    with `children` runs programs beside itself: a compiler and an emulator.
     """
 
     program: str
