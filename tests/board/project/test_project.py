@@ -15,8 +15,9 @@ import pytest
 import tilewright as tw
 from tests.cli.conftest import Command
 from tests.onnx_models import perceptron, saved
+from tests.runtime.test_c_stream import recurrent
 from tilewright.board.project import LAYOUTS, write_project
-from tilewright.board.project.example import pattern
+from tilewright.board.project.example import STEPS, pattern
 from tilewright.compile import export_source
 from tilewright.errors import InputError, UnsupportedError
 
@@ -225,6 +226,40 @@ def test_examples_stay_and_the_rest_is_replaced(tmp_path: Path) -> None:
     made("cmake", tmp_path)
     assert (project / "examples" / "main.c").read_text() == "mine"
     assert (project / "src" / "net.c").read_text() != "mine"
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_the_example_of_a_model_with_states_runs_steps(kind: str, tmp_path: Path) -> None:
+    """The steps of its stream, whose states nobody but the library has, against the model with states in and out."""
+    model = recurrent(kind, 1)
+    states = {"h": "h_next"} if kind == "GRU" else {"h": "h_next", "c": "c_next"}
+    written = export_source(model, tmp_path / "source" / "net.c", freestanding=True, states=states)
+    write_project(written, tmp_path / "net", "cmake")
+    strict = ("-Wall", "-Wextra", "-Wconversion", "-pedantic", "-Werror")
+    files = ("examples/main.c", "src/net.c")
+    ran("cc", "-std=c99", "-fwrapv", *strict, "-Iinclude", *files, "-o", "run", cwd=tmp_path / "net")
+    printed = re.findall(r"^(\w+):((?: -?[\d.e+-]+)+)$", ran("./run", cwd=tmp_path / "net"), re.MULTILINE)
+    assert [name for name, _ in printed] == ["y"] * STEPS
+    executable = tw.compile(model)
+    values = {name: np.zeros((1, 1, 5), np.float32) for name in states}
+    for step, (_, numbers) in enumerate(printed):
+        x = np.array([pattern(executable.inputs[0], index + step) for index in range(3)], np.float32)
+        y, *after = executable.run({"x": x.reshape(1, 1, 3), **values})
+        values = dict(zip(states, after, strict=True))
+        np.testing.assert_allclose(np.array(numbers.split(), np.float32), y.ravel(), rtol=1e-4, atol=1e-5)
+
+
+def test_sealed_weights_are_no_part_of_a_project(tilewright: Command, tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="needs the package cryptography")
+    saved(perceptron(), tmp_path / "net.onnx")
+    tilewright("keygen", tmp_path / "mine")
+    tilewright("keygen", tmp_path / "new", "--encryption")
+    keys = ["--sign", tmp_path / "mine.pem", "--encrypt", tmp_path / "new.key"]
+    outcome = tilewright("compile", tmp_path / "net.onnx", "-o", tmp_path / "net", "--layout", "cmake", *keys)
+    assert outcome.status == 2 and outcome.err.count("\n") == 1
+    assert "(net.weights.sealed), which no project builds: write the C source alone (-o model.c)\n" in outcome.err
+    assert not (tmp_path / "net").exists()
 
 
 def test_refusals(tmp_path: Path) -> None:

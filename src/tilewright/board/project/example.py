@@ -17,6 +17,9 @@ from tilewright.runtime.signature import TensorSpec
 #: Values that are printed of an output, at most.
 _MOST_PRINTED = 16
 
+#: Steps of a model with states, each on a pattern of its own.
+STEPS = 3
+
 _RUN = """\
 static int run_{name}(void) {{
 {call}  int status;
@@ -27,6 +30,31 @@ static int run_{name}(void) {{
 }}
 """
 
+#: With states, whose inputs and outputs are not the caller's.
+_RUN_STEPS = """\
+static int run_{name}(void) {{
+  static tilewright_{name}_state state; /* of one stream, between its steps */
+{call}  int status, step;
+  size_t i;
+  tilewright_{name}_init(&state);
+  for (step = 0; step < {steps}; step++) {{
+{fills}    status = tilewright_{name}_step(&state, {arguments}, workspace, sizeof workspace);
+    if (status) return status;
+{prints}  }}
+  return 0;
+}}
+"""
+
+
+def _tensors(model: SourceModel) -> tuple[list[TensorSpec], list[TensorSpec]]:
+    """The inputs and the outputs that a caller has: all but those that are states."""
+    interface, states = model.c_model.interface, model.states
+    inputs, outputs = ({one.input for one in states}, {one.output for one in states})
+    return (
+        [spec for index, spec in enumerate(interface.inputs) if index not in inputs],
+        [spec for index, spec in enumerate(interface.outputs) if index not in outputs],
+    )
+
 
 def memory_text(sources: Sources) -> str:
     """The workspace and the tensors of every model, as variables."""
@@ -36,8 +64,7 @@ def memory_text(sources: Sources) -> str:
         f"static uint8_t workspace[{shared}_WORKSPACE_SIZE] __attribute__((aligned({shared}_WORKSPACE_ALIGNMENT)));"
     ]
     for model in sources.models:
-        interface = model.c_model.interface
-        for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
+        for kind, specs in zip(("input", "output"), _tensors(model), strict=True):
             for index, spec in enumerate(specs):
                 lines.append(f"static {c_type(spec)} {model.name}_{kind}{index}[{max(_count(spec), 1)}];")
     return "\n".join(lines) + "\n"
@@ -59,7 +86,7 @@ def run_text(sources: Sources, printing: Printing) -> str:
 
 def has_floats(sources: Sources) -> bool:
     """True if an output is printed as float."""
-    return any(_is_float(spec) for model in sources.models for spec in model.c_model.interface.outputs)
+    return any(_is_float(spec) for model in sources.models for spec in _tensors(model)[1])
 
 
 def _is_float(spec: TensorSpec) -> bool:
@@ -67,19 +94,21 @@ def _is_float(spec: TensorSpec) -> bool:
 
 
 def _run_text(model: SourceModel, printing: Printing) -> str:
-    inputs, outputs = model.c_model.interface.inputs, model.c_model.interface.outputs
+    inputs, outputs = _tensors(model)
+    indent, index = ("    ", "(i + (size_t)step)") if model.states else ("  ", "i")
     fills, prints = "", ""
     for position, spec in enumerate(inputs):
         name = f"{model.name}_input{position}"
-        fills += f"  for (i = 0; i < {_count(spec)}; i++) {name}[i] = {_pattern(spec)};\n"
+        fills += f"{indent}for (i = 0; i < {_count(spec)}; i++) {name}[i] = {_pattern(spec, index)};\n"
     for position, spec in enumerate(outputs):
         shown = min(_count(spec), _MOST_PRINTED)
         write = (printing.float if _is_float(spec) else printing.integer) % f"{model.name}_output{position}[i]"
-        prints += f"  {printing.text % _literal(f'{spec.name}:')};\n"
-        prints += f"  for (i = 0; i < {shown}; i++) {write};\n  {printing.text % _literal(_NEWLINE)};\n"
+        prints += f"{indent}{printing.text % _literal(f'{spec.name}:')};\n"
+        prints += f"{indent}for (i = 0; i < {shown}; i++) {write};\n{indent}{printing.text % _literal(_NEWLINE)};\n"
     call = "".join(_pointers(model.name, kind, len(specs)) for kind, specs in (("input", inputs), ("output", outputs)))
     arguments = ", ".join("0" if not specs else f"{kind}s" for kind, specs in (("input", inputs), ("output", outputs)))
-    return _RUN.format(name=model.name, call=call, fills=fills, arguments=arguments, prints=prints)
+    template = _RUN_STEPS if model.states else _RUN
+    return template.format(name=model.name, call=call, fills=fills, arguments=arguments, prints=prints, steps=STEPS)
 
 
 _NEWLINE = "\n"
@@ -103,7 +132,7 @@ def _count(spec: TensorSpec) -> int:
 
 
 def pattern(spec: TensorSpec, index: int) -> float:
-    """Element `index` of an input of the example."""
+    """Element `index` of an input of the example; in step n of a stream that is its element `index` - n."""
     dtype = str(spec.dtype)
     if dtype.startswith("float") and dtype != "float16":
         return (index * 7 % 17 - 8) / 8
@@ -112,14 +141,14 @@ def pattern(spec: TensorSpec, index: int) -> float:
     return index * 7 % (251 if dtype == "uint8" else 2)
 
 
-def _pattern(spec: TensorSpec) -> str:
-    """The C of `pattern`: bytes take many values, floats some around 0; others, which may be indices, 0 and 1."""
+def _pattern(spec: TensorSpec, index: str) -> str:
+    """The C of `pattern` at `index`: bytes of many values, floats around 0; others, which may be indices, 0 and 1."""
     dtype, kind = str(spec.dtype), c_type(spec)
     if _is_float(spec):
-        return f"(({kind})(i * 7 % 17) - 8) / 8"
+        return f"(({kind})({index} * 7 % 17) - 8) / 8"
     if dtype == "int8":
-        return "(int8_t)((int)(i * 7 % 251) - 125)"
-    return f"({kind})(i * 7 % {251 if dtype == 'uint8' else 2})"
+        return f"(int8_t)((int)({index} * 7 % 251) - 125)"
+    return f"({kind})({index} * 7 % {251 if dtype == 'uint8' else 2})"
 
 
 def _literal(text: str) -> str:

@@ -36,9 +36,10 @@ def write_project(written: Exported, directory: Path, layout: str, cpu: str = ""
     if layout not in LAYOUTS:
         raise InputError(f"there is no layout {layout!r}; known: {', '.join(LAYOUTS)}")
     if len(written) > 2:
+        other = "" if written[2].suffix == ".sealed" else ", or quantize the model"
         raise UnsupportedError(
             f"the weights are in a file of their own ({written[2].name}), which no project builds: write the C source "
-            "alone (-o model.c), or quantize the model"
+            f"alone (-o model.c){other}"
         )
     if any(model.c_model.interface.is_symbolic for model in written.models):
         raise UnsupportedError("projects have models of fixed sizes: fix them, as by --input-shapes")
