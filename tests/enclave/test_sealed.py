@@ -220,8 +220,9 @@ def test_models_in_c_refuse_by_a_code(keys: Path, tmp_path: Path) -> None:
     workspace = np.zeros(1 << 16, np.uint8)
     start = workspace.ctypes.data + -workspace.ctypes.data % 64
 
-    def run() -> int:
-        return int(loaded.tilewright_net_run(*arrays, ctypes.c_void_p(start), _size(1 << 15)))
+    def run(x_at: int = 0, y_at: int = 0, at: int = 0) -> int:
+        moved = [(ctypes.c_void_p * 1)(one[0] + by) for one, by in zip(arrays, (x_at, y_at), strict=True)]
+        return int(loaded.tilewright_net_run(*moved, ctypes.c_void_p(start + at), _size(1 << 15)))
 
     assert run() == 1  # no weights yet
     for position in (60, 200, len(sealed) - 70, len(sealed) - 1):
@@ -235,5 +236,10 @@ def test_models_in_c_refuse_by_a_code(keys: Path, tmp_path: Path) -> None:
     assert load(b"?" + sealed[1:], mine, one) == 102
     assert load(sealed[:16] + bytes(16) + sealed[32:], mine, one) == 103
     assert (room == 0xA5).all() and run() == 1  # nothing was decrypted, and nothing is in use
-    assert load(sealed, mine, one) == 0 and run() == 0
+    assert load(sealed, mine, one) == 0
+    for moved in range(1, 4):  # of a float's four bytes
+        assert run(x_at=moved) == 4 and run(y_at=moved) == 4 and run(at=moved) == 4
+    assert (y == 0).all() and (workspace == 0).all()
+    assert run(x_at=-arrays[0][0]) == 1
+    assert run() == 0
     np.testing.assert_allclose(y, tw.compile(perceptron())(x), rtol=1e-5, atol=1e-6)
