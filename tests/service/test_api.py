@@ -65,6 +65,8 @@ def test_a_model_becomes_an_artifact_and_a_program_that_runs(ada: Client, tmp_pa
     x = np.random.default_rng(1).standard_normal((2, 4)).astype(np.float32)
     first, second = _weights()
     np.testing.assert_allclose(tw.load(tmp_path / "model.tw")(x), x @ first @ second, rtol=1e-4, atol=1e-4)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert {kernel["group"] for kernel in report["kernels"]} and len(report["model"]["nodes"]) >= 2
     snippet = json.loads((tmp_path / "snippets.json").read_text())["python"]
     done = subprocess.run([sys.executable, "-c", snippet], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "y float32 (2, 3)\n"
@@ -129,6 +131,8 @@ def test_events_tell_a_job_to_its_end_and_can_be_taken_up_again(ada: Client) -> 
 def test_a_model_that_is_none_fails_with_the_reason(ada: Client) -> None:
     job = ada.run("compile", ada.upload(b"no model at all" * 10), target="cpu")
     assert job["status"] == "failed" and "is not an ONNX model" in job["reason"]
+    report = ada.call("GET", f"/v1/jobs/{job['id']}/artifacts/report.json").json
+    assert "is not an ONNX model" in report["unsupported"][0]["reason"]
 
 
 def test_owners_do_not_see_each_other(ada: Client, service: Service) -> None:

@@ -52,6 +52,7 @@ def test_profile_times_each_kernel(bob: Client) -> None:
     kernels = json.loads(_artifact(bob, job["id"], "profile.json"))["kernels"]
     assert len(kernels) == job["result"]["kernels"] and all(kernel["seconds"] > 0 for kernel in kernels)
     assert {kernel["flops"] for kernel in kernels} == {80, 60}
+    assert json.loads(_artifact(bob, job["id"], "report.json"))["measured"]
 
 
 def test_quantize_after_samples_and_of_weights_alone(bob: Client, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ JOB_ID = Parameter("id", "path", ID, "of a job", required=True)
 
 def described(job: Job) -> dict[str, Any]:
     """A job as JSON."""
-    made = dict(job.result) if job.status == COMPLETED else {}
+    made = dict(job.result) if job.status in ENDED else {}
     return {
         "id": job.id, "kind": job.kind, "model": job.task["upload"], "target": job.request["target"],
         "options": job.request["options"], "status": STATUS[job.status], "stage": job.stage,

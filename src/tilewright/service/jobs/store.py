@@ -259,7 +259,9 @@ class Store:
         now = time.time()
         with self._session() as session:
             ours = and_(Job.id == job.id, Job.claim == job.claim)
-            values = {"status": status, "reason": reason, "result": dict(result or {}), "modified": now, "ended": now}
+            values: dict[str, Any] = {"status": status, "reason": reason, "modified": now, "ended": now}
+            if result is not None:
+                values["result"] = dict(result)
             done = _changed(session, update(Job).where(ours, Job.status == INPROGRESS).values(values))
             stopped = update(Job).where(ours, Job.status == STOPPING).values(status=STOPPED, modified=now, ended=now)
             return bool(done or _changed(session, stopped))

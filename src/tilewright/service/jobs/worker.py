@@ -131,13 +131,9 @@ class Worker:
         described = {**task, "kind": job.kind, "limits": limits, "model_bytes": settings.model_bytes}
         (folder / process.JOB).write_text(json.dumps(described))
         self._watch(job, folder, min(task["seconds"] or settings.job_seconds, settings.job_seconds))
-        result = _result(folder)
         if "upload" in task:
-            kept = hosted.keep(folder, settings.artifacts_folder / job.id)
-            stored = {"stored": sum(one["bytes"] for one in kept)}
-            if self._store.renew(job, settings.lease_seconds, stored) != INPROGRESS:
-                raise Stopped
-            return {**result, "artifacts": kept}
+            return self._kept(job, folder)
+        result = _result(folder)
         with _written(folder / process.ARTIFACT) as artifact:
             digest = hashlib.file_digest(artifact, "sha256").hexdigest()
             made = {"inputs": result.get("inputs"), "digest": digest, "location": task["artifact"]}
@@ -146,6 +142,14 @@ class Worker:
             artifact.seek(0)
             self._locations.store(artifact, task["artifact"], digest, job.id)
         return made
+
+    def _kept(self, job: Claimed, folder: Path) -> dict[str, Any]:
+        """The result of a job whose artifacts stay here; those of one that failed too, as they may say why."""
+        kept = hosted.keep(folder, self._settings.artifacts_folder / job.id)
+        made = {"stored": sum(one["bytes"] for one in kept), "result": {"artifacts": kept}}
+        if self._store.renew(job, self._settings.lease_seconds, made) != INPROGRESS:
+            raise Stopped
+        return {**_result(folder), "artifacts": kept}
 
     def _watch(self, job: Claimed, folder: Path, seconds: float) -> None:
         """Run the job's process to its end. Raises `Stopped` where it had to be ended, `UserError` for its time."""

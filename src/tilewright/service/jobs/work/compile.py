@@ -4,65 +4,66 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import tilewright as tw
 from tilewright.compile import export_source
 from tilewright.enclave import source_of
 from tilewright.enclave.wasm import build_module
+from tilewright.relay.ir.module import IRModule
+from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec
 from tilewright.service.jobs.work.job import Job
+from tilewright.service.jobs.work.reports import reported, write_report
 from tilewright.service.jobs.work.snippets import JAVASCRIPT, c_snippet, python_snippet
 
 #: Options of `tw.compile` and of `export_source` that are passed as they come.
-_ARTIFACT = ("precision", "exact_rounding", "signature", "outputs")
-_SOURCE = ("exact_rounding", "freestanding", "signature", "outputs", "ram_limit", "rom_limit")
+_ARTIFACT = ("precision", "exact_rounding")
+_SOURCE = ("exact_rounding", "freestanding", "ram_limit", "rom_limit")
 
 
 def compile_model(job: Job) -> dict[str, Any]:
     """Compile the job's model in the form that its target yields; the inputs and outputs of what was made."""
-    model = job.model()
-    with job.watched("compile"):
-        inputs, outputs, snippets = _FORMS[job.task["form"]](job, model)
-    job.artifact("snippets.json").write_text(json.dumps(snippets, indent=1))
+    with reported(job) as module:
+        with job.watched("compile"):
+            inputs, outputs, snippets, made = _FORMS[job.task["form"]](job, module)
+        job.artifact("snippets.json").write_text(json.dumps(snippets, indent=1))
+        write_report(job, made, module)
     return {"inputs": [*map(described, inputs)], "outputs": [*map(described, outputs)]}
 
 
-def _artifact(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
+def compiled(job: Job, module: IRModule) -> Model:
+    """The model of a job for its target."""
+    records = str(job.input("records")) if "records" in job.options else None
     given = {name: job.options[name] for name in _ARTIFACT if name in job.options}
-    made = tw.compile(
-        str(model), target=job.task["target"], input_shapes=job.options.get("shapes"), cache=False, threads=1,
-        records=str(job.input("records")) if "records" in job.options else None, **given,
-    )  # fmt: skip
+    return tw.compile(module, target=job.task["target"], cache=False, threads=1, records=records, **given)
+
+
+def _artifact(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
+    made = compiled(job, module)
     job.stage("save")
     made.save(job.artifact("model.tw"))
-    return made.inputs, made.outputs, {"python": python_snippet(made.inputs)}
+    return made.inputs, made.outputs, {"python": python_snippet(made.inputs)}, made
 
 
-def _source(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
+def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
     given = {name: job.options[name] for name in _SOURCE if name in job.options}
-    written = export_source(
-        str(model), job.artifact("model.c"), target=job.task["target"], input_shapes=job.options.get("shapes"), **given
-    )
+    written = export_source(module, job.artifact("model.c"), target=job.task["target"], **given)
     (one,) = written.models
     interface = one.c_model.interface
     inputs, outputs = interface.inputs, interface.outputs
     snippets = {}
     if not interface.is_symbolic:
         snippets["c"] = c_snippet(inputs, outputs, written[2] if len(written) > 2 else None)
-    return inputs, outputs, snippets
+    return inputs, outputs, snippets, None
 
 
-def _module(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
+def _module(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
     """A module without imports, weights beside it, and where its host puts what (`model.json`)."""
-    given = {name: job.options[name] for name in ("exact_rounding", "signature", "outputs") if name in job.options}
+    given = {name: job.options[name] for name in ("exact_rounding",) if name in job.options}
     folder = job.folder / "source"
     folder.mkdir()
-    written = export_source(
-        str(model), folder / "model.c", target=job.task["target"], input_shapes=job.options.get("shapes"),
-        freestanding=True, **given,
-    )  # fmt: skip
+    written = export_source(module, folder / "model.c", target=job.task["target"], freestanding=True, **given)
     source = source_of(written)
     job.stage("link")
     job.artifact("model.wasm").write_bytes(build_module(source, relaxed=False))
@@ -76,7 +77,7 @@ def _module(job: Job, model: Path) -> tuple[Any, Any, dict[str, str]]:
         "weights": source.weights_bytes,
     }
     job.artifact("model.json").write_text(json.dumps(about, indent=1))
-    return inputs, outputs, {"javascript": JAVASCRIPT}
+    return inputs, outputs, {"javascript": JAVASCRIPT}, None
 
 
 _FORMS = {"artifact": _artifact, "source": _source, "wasm": _module}
