@@ -40,7 +40,7 @@ def _operation(one: Operation) -> dict[str, Any]:
         found["security"] = []
     if one.parameters:
         found["parameters"] = [
-            {"name": p.name, "in": p.place, "required": p.required, "schema": p.schema, "description": p.description}
+            {"name": p.name, "in": p.part, "required": p.required, "schema": p.schema, "description": p.description}
             for p in one.parameters
         ]
     if one.body is not None:

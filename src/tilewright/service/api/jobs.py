@@ -9,10 +9,11 @@ from typing import Any
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from tilewright.service.api.operation import TEXT, Answer, Call, Operation, Parameter, ref
-from tilewright.service.api.paging import CURSOR, LIMIT, cursor_of, position, time_text
-from tilewright.service.api.problems import Problem, missing
+from tilewright.service.api.paging import CURSOR, LIMIT, cursor_of, text_position, time_text
+from tilewright.service.api.problems import Problem, missing, over_quota
 from tilewright.service.api.schemas import ID, KINDS, STATUSES
 from tilewright.service.jobs import targets
+from tilewright.service.jobs.quotas import QuotaExceeded, admission
 from tilewright.service.jobs.store import COMPLETED, ENDED, Page, TooManyJobs
 from tilewright.service.jobs.tables import Job
 from tilewright.service.jobs.uploads import find_upload
@@ -67,9 +68,14 @@ def _create(call: Call) -> Response:
     id = secrets.token_hex(16)
     request = {"target": target, "options": options}
     try:
-        job = call.store.create(call.owner, _PREFIX + id, request, task, call.settings.jobs_of_owner, kind, id=id)
+        admit = admission(call.settings, call.owner)
+        job = call.store.create(
+            call.owner, _PREFIX + id, request, task, call.settings.jobs_of_owner, kind, admit, id=id
+        )  # fmt: skip
     except TooManyJobs as error:
         raise Problem(429, f"the limit of jobs is reached: {error}", headers={"Retry-After": "10"}) from None
+    except QuotaExceeded as error:
+        raise over_quota(error) from None
     return JSONResponse(described(job), 201, {"Location": f"/v1/jobs/{id}"})
 
 
@@ -81,7 +87,7 @@ def _list(call: Call) -> Any:
     for name in ("kind", "model"):
         if name in given:
             conditions.append((Job.kind if name == "kind" else Job.task["upload"].as_string()) == given[name])
-    found = call.store.page(call.owner, Page(tuple(conditions), limit=limit + 1, after=position(given.get("cursor"))))
+    found = call.store.page(call.owner, Page(tuple(conditions), limit=limit + 1, after=text_position(given.get("cursor"))))
     page: dict[str, Any] = {"items": [described(job) for job in found[:limit]]}
     if len(found) > limit:
         page["cursor"] = cursor_of(found[limit - 1].created, found[limit - 1].id)

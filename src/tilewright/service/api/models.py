@@ -10,9 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from tilewright.errors import InputError
 from tilewright.service.api.operation import Answer, Call, Operation, Parameter, ref
-from tilewright.service.api.paging import CURSOR, LIMIT, cursor_of, position, time_text
-from tilewright.service.api.problems import Problem, missing
+from tilewright.service.api.paging import CURSOR, LIMIT, cursor_of, text_position, time_text
+from tilewright.service.api.problems import Problem, missing, over_quota
 from tilewright.service.api.schemas import ID, NAME
+from tilewright.service.jobs.quotas import QuotaExceeded, check_stored
 from tilewright.service.jobs.tables import Upload
 from tilewright.service.jobs.uploads import Writing, delete_upload, find_upload, list_uploads
 
@@ -29,14 +30,17 @@ def described(model: Upload) -> dict[str, Any]:
 
 async def _create(call: Call) -> Response:
     most = call.settings.model_bytes
-    if int(call.request.headers.get("content-length", 0)) > most:
+    announced = int(call.request.headers.get("content-length", 0))
+    if announced > most:
         raise Problem(413, f"a file has {most} bytes at most")
+    await _check_quota(call, announced)
     writing = Writing(call.settings.uploads_folder, most)
     try:
         async for part in call.request.stream():
             await run_in_threadpool(writing.add, part)
         if not writing.bytes:
             raise Problem(422, "the body is empty: it is to be the model's file")
+        await _check_quota(call, writing.bytes)
         row = await run_in_threadpool(writing.finish, call.store, call.owner, call.parameters.get("name", "model"))
     except InputError as error:
         raise Problem(413, str(error)) from None
@@ -47,9 +51,16 @@ async def _create(call: Call) -> Response:
     return JSONResponse(described(row), 201, {"Location": f"/v1/models/{row.id}"})
 
 
+async def _check_quota(call: Call, more: int) -> None:
+    try:
+        await run_in_threadpool(check_stored, call.store, call.settings, call.owner, more)
+    except QuotaExceeded as error:
+        raise over_quota(error) from None
+
+
 def _list(call: Call) -> Any:
     limit = call.parameters.get("limit", 20)
-    found = list_uploads(call.store, call.owner, limit + 1, position(call.parameters.get("cursor")))
+    found = list_uploads(call.store, call.owner, limit + 1, text_position(call.parameters.get("cursor")))
     page: dict[str, Any] = {"items": [described(one) for one in found[:limit]]}
     if len(found) > limit:
         page["cursor"] = cursor_of(found[limit - 1].created, found[limit - 1].id)

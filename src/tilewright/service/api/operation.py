@@ -30,7 +30,7 @@ class Parameter:
     """A parameter in the "path", "query" or "header" of a request; its schema is of a string, integer or boolean."""
 
     name: str
-    place: str
+    part: str
     schema: Schema
     description: str
     required: bool = False
@@ -98,19 +98,19 @@ def ref(name: str) -> Schema:
 
 def parameters_of(operation: Operation, request: Request) -> dict[str, Any]:
     """The parameters of a request by name. Raises `Problem` for those that are missing, unknown or wrong."""
-    places: dict[str, Mapping[str, str]] = {
+    parts: dict[str, Mapping[str, str]] = {
         "path": request.path_params,
         "query": request.query_params,
         "header": request.headers,
     }
-    known = {one.name for one in operation.parameters if one.place == "query"}
+    known = {one.name for one in operation.parameters if one.part == "query"}
     unknown = sorted(set(request.query_params) - known)
     errors = [_error(f"query/{name[:64]}", "is no parameter of this operation") for name in unknown]
     found: dict[str, Any] = {}
     for one in operation.parameters:
-        text = places[one.place].get(one.name)
-        at = f"{one.place}/{one.name}"
-        if one.place == "query" and len(request.query_params.getlist(one.name)) > 1:
+        text = parts[one.part].get(one.name)
+        at = f"{one.part}/{one.name}"
+        if one.part == "query" and len(request.query_params.getlist(one.name)) > 1:
             errors.append(_error(at, "is there more than once"))
         elif text is not None:
             found[one.name] = _converted(text, one.schema)
@@ -137,7 +137,7 @@ def body_of(schema: Schema, raw: bytes, media_type: str) -> Any:
 
 
 def faults(schema: Schema, value: Any) -> list[tuple[str, str]]:
-    """Where a value breaks a schema, and how; the position as a JSON pointer."""
+    """The positions at which a value breaks a schema, as JSON pointers, and how it does."""
     found = []
     for error in _validator(json.dumps(schema)).iter_errors(value):
         # of alternatives that a property tells apart, the one that is meant says what is wrong

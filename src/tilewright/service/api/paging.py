@@ -36,6 +36,14 @@ def position(cursor: str | None) -> tuple[float, Any] | None:
     raise Problem(422, "the cursor is none that this service returned")
 
 
+def text_position(cursor: str | None) -> tuple[float, str] | None:
+    """`position` in a list whose items have texts as ids."""
+    found = position(cursor)
+    if found is not None and not isinstance(found[1], str):
+        raise Problem(422, "the cursor is none of this list")
+    return found
+
+
 def time_text(seconds: float | None) -> str | None:
     """A time as RFC 3339 has it, in UTC."""
     if seconds is None:

@@ -8,6 +8,8 @@ from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
+from tilewright.service.jobs.quotas import QuotaExceeded
+
 MEDIA_TYPE = "application/problem+json"
 #: The schema of an error.
 PROBLEM = {
@@ -55,6 +57,11 @@ class Problem(Exception):
         if self.errors:
             content["errors"] = self.errors
         return JSONResponse(content, self.status, self.headers, MEDIA_TYPE)
+
+
+def over_quota(error: QuotaExceeded) -> Problem:
+    """The answer where a quota is used up."""
+    return Problem(429, f"the quota is {error}", headers={"Retry-After": str(error.seconds)})
 
 
 def missing(kind: str, id: str) -> Problem:

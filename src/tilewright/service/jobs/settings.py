@@ -38,6 +38,14 @@ class Settings:
     attempts: int = 5
     #: Jobs of one owner that run at a time, so that one whose jobs are long leaves workers to others; 0: no limit.
     running_of_owner: int = 0
+    #: Of one owner: jobs and seconds of processors in a day (of UTC), bytes of models and artifacts; 0: no limit.
+    jobs_a_day: int = 0
+    cpu_seconds_a_day: float = 0.0
+    stored_bytes: int = 0
+    #: Days for which models, jobs that have ended and their artifacts are kept; 0: for ever.
+    keep_days: float = 30.0
+    #: Seconds that a running job has to end when the service does, before another worker may have it.
+    grace_seconds: float = 20.0
     request_bytes: int = 1 * _MIB
     #: Whether requests of our own API need no key, where they come from this machine.
     open: bool = False

@@ -84,6 +84,17 @@ class Upload(Base):
     created: Mapped[float] = mapped_column(Float)
 
 
+class Usage(Base):
+    """The jobs and processor seconds of an owner on a day, counted from 1970 in UTC."""
+
+    __tablename__ = "usage"
+
+    owner: Mapped[str] = mapped_column(String(64), primary_key=True)
+    day: Mapped[int] = mapped_column(Integer, primary_key=True, autoincrement=False)
+    jobs: Mapped[int] = mapped_column(Integer)
+    cpu_seconds: Mapped[float] = mapped_column(Float)
+
+
 class SeenSignature(Base):
     """A signature that was taken, kept until its date is too old to be taken again."""
 

@@ -12,7 +12,7 @@ from sqlalchemy import delete, select
 from tilewright.errors import InputError
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import Store
-from tilewright.service.jobs.tables import Upload
+from tilewright.service.jobs.tables import Action, Upload
 
 #: Formats by how a file's contents begin (at an offset); the compiler itself looks closer, in a confined process.
 _BEGINNINGS = (
@@ -57,6 +57,7 @@ class Writing:
         )  # fmt: skip
         with store.session() as session:
             session.add(row)
+            session.add(Action(time=row.created, owner=owner, action="upload", subject=row.id))
         return row
 
 
@@ -83,7 +84,10 @@ def list_uploads(store: Store, owner: str, limit: int, after: tuple[float, str] 
 def delete_upload(store: Store, settings: Settings, owner: str, id: str) -> bool:
     """Delete an owner's file; false where there is none."""
     with store.session() as session:
-        gone = session.execute(delete(Upload).where(Upload.id == id, Upload.owner == owner)).rowcount
-    if gone:
-        (settings.uploads_folder / id).unlink(missing_ok=True)
-    return bool(gone)
+        found = session.scalar(select(Upload.id).where(Upload.id == id, Upload.owner == owner))
+        if found is None:
+            return False
+        session.execute(delete(Upload).where(Upload.id == found))
+        session.add(Action(time=time.time(), owner=owner, action="delete upload", subject=found))
+    (settings.uploads_folder / found).unlink(missing_ok=True)
+    return True

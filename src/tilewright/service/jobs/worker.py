@@ -28,6 +28,7 @@ from tilewright.errors import InternalError, UserError
 from tilewright.service.jobs import hosted, process
 from tilewright.service.jobs.forks import Forks
 from tilewright.service.jobs.locations import Locations
+from tilewright.service.jobs.quotas import charge
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import COMPLETED, FAILED, INPROGRESS, Claimed, Store
 
@@ -154,7 +155,7 @@ class Worker:
     def _watch(self, job: Claimed, folder: Path, seconds: float) -> None:
         """Run the job's process to its end. Raises `Stopped` where it had to be ended, `UserError` for its time."""
         running = self._forks.start(folder)
-        lease, renewed, start = self._settings.lease_seconds, 0.0, time.monotonic()
+        lease, renewed, start, used = self._settings.lease_seconds, 0.0, time.monotonic(), 0.0
         _yield_to_others(running.pid, _NICE)
         try:
             while not running.wait(_LOOK):
@@ -165,11 +166,27 @@ class Worker:
                     renewed = now
                     if now > start + _LONG_SECONDS:
                         _yield_to_others(running.pid, _LONG_NICE)
-                    if self._store.renew(job, lease, _said(folder)) != INPROGRESS or self._closed.is_set():
+                    used = max(used, _cpu_seconds(running.pid))
+                    news = _said(folder) | {"cpu_seconds": used}
+                    over = self._closed.is_set() and now > self._grace_until
+                    if self._store.renew(job, lease, news) != INPROGRESS or over:
                         raise Stopped
         finally:
+            used = max(used, _cpu_seconds(running.pid))
             running.end()
-        self._store.renew(job, lease, _said(folder))
+            charge(self._store, job.owner, used)
+        self._store.renew(job, lease, _said(folder) | {"cpu_seconds": used})
+
+
+def _cpu_seconds(session: int) -> float:
+    """The processor seconds of the processes of a session, and of those that they waited for."""
+    ticks = 0
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, ValueError):  # it has ended
+            fields = status.read_text().rpartition(") ")[2].split()
+            if int(fields[3]) == session:  # fields as proc(5) counts them, from the third on
+                ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _yield_to_others(pid: int, nice: int) -> None:

@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from tilewright.errors import InputError
 from tilewright.service.jobs.locations import Locations
+from tilewright.service.jobs.quotas import QuotaExceeded, admission
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import COMPLETED, ENDED, NameTaken, Page, Store, TooManyJobs
 from tilewright.service.jobs.tables import Job
@@ -65,10 +66,11 @@ class Operations:
         except InputError as error:
             raise errors.ValidationException(str(error)) from None
         try:
-            self._store.create(owner, name, request, task, self._settings.jobs_of_owner)
+            admit = admission(self._settings, owner)
+            self._store.create(owner, name, request, task, self._settings.jobs_of_owner, admit=admit)
         except NameTaken:
             raise errors.ResourceInUse(f"Compilation job {self._arn(name)} already exists") from None
-        except TooManyJobs as error:
+        except (TooManyJobs, QuotaExceeded) as error:
             raise errors.ResourceLimitExceeded(f"The account-level limit is reached: {error}") from None
         return {"CompilationJobArn": self._arn(name)}
 
