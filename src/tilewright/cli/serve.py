@@ -34,6 +34,7 @@ _s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="ob
 @click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]")
 @click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job")
 @click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
+@click.option("--running-of-owner", default=0, type=click.IntRange(min=0), help="most that run  [default: no limit]")
 @click.option("--open", "without_keys", is_flag=True, help="the API below /v1 needs no keys; at 127.0.0.1 alone")
 def run_command(
     folder: str,
@@ -46,6 +47,7 @@ def run_command(
     job_memory: int,
     job_seconds: float,
     jobs_of_owner: int,
+    running_of_owner: int,
     without_keys: bool,
 ) -> None:
     """Serve until interrupted; jobs run in confined processes of this machine."""
@@ -58,7 +60,7 @@ def run_command(
     settings = Settings(
         Path(folder), database, tuple(Path(one) for one in share), s3_endpoint, workers=workers,
         job_memory=job_memory * _MIB, job_seconds=job_seconds, jobs_of_owner=jobs_of_owner,
-        open=without_keys,
+        running_of_owner=running_of_owner, open=without_keys,
     )  # fmt: skip
     click.echo(f"http://{host}:{port}: the endpoint of SageMaker's compilation jobs; keys: tilewright serve key OWNER")
     serve(settings, host, port)
