@@ -125,7 +125,7 @@ class Attack:
         if "the most that it may" in job.reason or "needs more than" in job.reason:
             outcome = "limit"
         self.found[kind][outcome] += 1
-        if outcome == "InternalError" or (outcome == "limit" and kind == "mutated"):
+        if outcome == "InternalError":
             self.complaints.append(f"{name} ({kind}): {job.reason[:300]}")
         seen = job.reason.encode() + job.log.encode()
         if job.status == "COMPLETED":

@@ -18,8 +18,15 @@ pytest.importorskip("sqlalchemy", reason="the extra [serve] is not installed")
 from tilewright.service.jobs import process
 from tilewright.service.jobs.forks import Forks
 
-TASK = {"kind": "compile", "framework": "ONNX", "target": "llvm", "precision": "float32", "shapes": None, "model_bytes": 1 << 20,
-        "limits": {"memory_bytes": 8 << 30}}  # fmt: skip
+TASK = {
+    "kind": "compile",
+    "framework": "ONNX",
+    "target": "llvm",
+    "precision": "float32",
+    "shapes": None,
+    "model_bytes": 1 << 20,
+    "limits": {"memory_bytes": 8 << 30},
+}
 
 
 @pytest.fixture

@@ -38,6 +38,7 @@ def test_the_model_among_its_files(tmp_path: Path) -> None:
     [
         ({"../evil": b""}, tarfile.REGTYPE, "", "no file below it"),
         ({"/etc/evil": b""}, tarfile.REGTYPE, "", "no file below it"),
+        ({"a/" * 1000 + "m": b""}, tarfile.REGTYPE, "", "more than 32 folders in each other"),
         ({"link": b""}, tarfile.SYMTYPE, "/etc/passwd", "no file below it"),
         ({"device": b""}, tarfile.CHRTYPE, "", "no file below it"),
         ({"zeros": bytes(2000)}, tarfile.REGTYPE, "", "more than 1000 bytes"),

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from tilewright.errors import InputError
 
-_MOST_FILES = 10_000
+_MOST_FILES, _MOST_DEPTH = 10_000, 32
 _CHUNK = 1 << 20
 #: Names that a model's main file ends in, by framework; weights lie beside some of them.
 _ENDINGS = {
@@ -52,6 +52,8 @@ def _unpack(file: Path, folder: Path, most: int) -> None:
                     continue
                 if not member.isfile() or name.is_absolute() or ".." in name.parts:
                     raise InputError(f"the archive's {member.name!r} is no file below it")
+                if len(name.parts) > _MOST_DEPTH:
+                    raise InputError(f"the archive has more than {_MOST_DEPTH} folders in each other")
                 left = _copy(archive, member, folder / name, left, most)
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         raise InputError(f"the archive cannot be unpacked: {error}") from None
