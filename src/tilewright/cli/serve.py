@@ -12,9 +12,23 @@ from tilewright.errors import InputError
 _MIB = 2**20
 
 
-@click.group("serve")
+class _ServeGroup(click.Group):
+    """A group whose arguments are models where the first one is no command."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands:
+            # the compile service does without
+            from tilewright.cli.serve_models import serve_models_command
+
+            return serve_models_command.name, serve_models_command, args
+        return super().resolve_command(ctx, args)
+
+
+@click.group("serve", cls=_ServeGroup)
 def serve_command() -> None:
-    """Compile models for others: a service that clients of SageMaker's compilation jobs know."""
+    """Serve models (`tilewright serve MODEL...`), or compile models for others (`run`, `key`, `work`)."""
 
 
 _folder = click.option("--folder", default="tilewright-service", help="what the service keeps  [default: here]")

@@ -1,0 +1,1 @@
+"""The protocol over gRPC: messages by their field numbers, and the service."""

@@ -1,0 +1,1 @@
+"""The protocol over HTTP: connections with limits, paths, JSON and binary tensors."""

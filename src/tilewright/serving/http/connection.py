@@ -1,0 +1,285 @@
+"""One connection of HTTP/1.1: requests parsed by llhttp (httptools), bounded in bytes and in time, answered in order.
+
+uvicorn bounds neither the time of a request's head nor a client that does not read; docs/serving.md has the figures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections import deque
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from tilewright.serving.http.inference import refuse
+from tilewright.serving.http.routes import Routes
+from tilewright.serving.models.batches import Request
+from tilewright.serving.models.core import Core
+from tilewright.serving.models.errors import RequestError, overloaded
+from tilewright.serving.models.packages import package
+
+if TYPE_CHECKING:
+    from asyncio import Transport
+
+#: Requests that one connection may have sent ahead of their turn.
+MOST_AHEAD = 16
+_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
+
+
+class Message:
+    """One request: what its head said, and its body as it comes."""
+
+    __slots__ = ("body", "encoding", "expects", "header_length", "length", "method", "path", "pieces", "received")
+
+    def __init__(self) -> None:
+        self.path, self.method, self.header_length, self.encoding = "", "", "", ""
+        self.expects = False
+        self.length = self.received = 0
+        self.pieces: list[bytes] = []
+        self.body = memoryview(b"")
+
+
+class Connection(asyncio.Protocol):
+    """The server's side of a connection. `deadline` is when it is closed unless something comes, or is taken."""
+
+    def __init__(self, core: Core, routes: Routes, connections: set[Connection]) -> None:
+        self._core, self._routes, self._connections = core, routes, connections
+        self._limits = core.limits
+        self._parser = package("httptools").HttpRequestParser(self)
+        self._message = Message()
+        self._ahead: deque[tuple[Message, bool]] = deque()
+        self._busy = self._lost = self._keep = False
+        self._closing = False
+        self._head_bytes = 0
+        self._begun = 0.0
+        self._running: Request | None = None
+        self.deadline = 0.0
+
+    # what asyncio calls
+
+    def connection_made(self, transport: Any) -> None:
+        """Greet a client, or refuse it where there are too many."""
+        self._transport: Transport = transport
+        transport.set_write_buffer_limits(high=1 << 16)
+        self._connections.add(self)
+        self._core.connections += 1
+        self.deadline = time.monotonic() + self._limits.head_seconds
+        if self._core.connections > self._limits.connections:
+            self._refuse(overloaded(f"the server has {self._limits.connections} connections, which is its limit"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget the client, and what it waits for."""
+        self._lost = True
+        self._connections.discard(self)
+        self._core.connections -= 1
+        self._core.release(sum(message.received for message, _ in self._ahead) + self._message.received)
+        self._message.received = 0
+        self._ahead.clear()
+        if self._running is not None:
+            self._running.gone = True
+        self._parser = None  # which refers to this
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came."""
+        if self._closing or self._parser is None:
+            return
+        now = time.monotonic()
+        if not self._begun:
+            self._begun = now
+        try:
+            self._head_bytes += len(data)
+            self._parser.feed_data(data)
+            if self._head_bytes > self._limits.headers and not self._message.method:
+                raise RequestError(f"the head of a request has more than {self._limits.headers} bytes", 431)
+        except RequestError as error:
+            self._refuse(error)
+        except Exception as error:
+            cause = error.__context__ if isinstance(error.__context__, RequestError) else None
+            self._refuse(cause or RequestError(f"this is not HTTP: {str(error)[:100]}"))
+        else:
+            self._renew(now)
+
+    def eof_received(self) -> bool:
+        """Keep half of the connection open while an answer is due."""
+        self._keep = False
+        return self._busy
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read a while."""
+        self._transport.pause_reading()
+        self.deadline = time.monotonic() + self._limits.write_seconds
+
+    def resume_writing(self) -> None:
+        """Go on with a client that reads again."""
+        self._renew(time.monotonic())
+        self._transport.resume_reading()
+
+    # what the parser calls
+
+    def on_message_begin(self) -> None:
+        self._message = Message()
+
+    def on_url(self, url: bytes) -> None:
+        self._message.path += url.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        key, message = name.lower(), self._message
+        if key == b"inference-header-content-length":
+            message.header_length = value.decode("latin-1")
+        elif key == b"content-length":
+            message.length = int(value) if value.isdigit() and len(value) < 20 else 0
+        elif key == b"content-encoding":
+            message.encoding = value.decode("latin-1").lower()
+        elif key == b"expect":
+            message.expects = value.lower() == b"100-continue"
+
+    def on_headers_complete(self) -> None:
+        message = self._message
+        message.method = self._parser.get_method().decode("latin-1")
+        if self._parser.should_upgrade():
+            raise RequestError("this server speaks HTTP/1.1 alone", 400)
+        if self._head_bytes > self._limits.headers + (1 << 18):
+            raise RequestError(f"the head of a request has more than {self._limits.headers} bytes", 431)
+        if message.length > self._limits.body:
+            raise _too_large(message.length, self._limits.body)
+        if message.length:
+            self._core.reserve(message.length)
+            message.received = message.length
+        if message.expects and message.length:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, data: bytes) -> None:
+        message = self._message
+        message.pieces.append(data)
+        if not message.length:  # in chunks, whose sum nobody knows
+            if message.received + len(data) > self._limits.body:
+                raise _too_large(message.received + len(data), self._limits.body)
+            self._core.reserve(len(data))
+            message.received += len(data)
+
+    def on_message_complete(self) -> None:
+        message = self._message
+        pieces = message.pieces
+        message.body = memoryview(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+        pieces.clear()
+        self._message = Message()
+        self._head_bytes = 0
+        self._begun = 0.0
+        keep = self._parser.should_keep_alive()
+        if self._busy:
+            self._ahead.append((message, keep))
+            if len(self._ahead) >= MOST_AHEAD:
+                self._transport.pause_reading()
+        else:
+            self._begin(message, keep)
+
+    # answers
+
+    def _begin(self, message: Message, keep: bool) -> None:
+        self._busy, self._keep = True, keep
+        answered = False
+
+        def respond(status: int, headers: str, pieces: list[Any]) -> None:
+            nonlocal answered
+            answered = True
+            self._core.release(message.received)
+            message.received = 0
+            self._respond(status, headers, pieces)
+
+        try:
+            body = message.body if not message.encoding else _decoded(message, self._limits.body)
+        except RequestError as error:
+            refuse(error, respond)
+            return
+        running = self._routes.answer(message.method, message.path, message.header_length, body, respond)
+        if running is not None:
+            # an inference whose client leaves is not run; its bytes are counted until then
+            self._running = None if answered else running
+
+    def _respond(self, status: int, headers: str, pieces: list[Any]) -> None:
+        self._running = None
+        if status >= 400:
+            self._core.refused[status] = self._core.refused.get(status, 0) + 1
+        if self._lost:
+            return
+        keep = self._keep
+        length = sum(len(piece) for piece in pieces)
+        close = "" if keep else "Connection: close\r\n"
+        head = f"{_LINES[status]}{headers}Content-Length: {length}\r\n{close}\r\n"
+        self._transport.write(b"".join([head.encode("latin-1"), *pieces]))
+        self._busy = False
+        if not keep:
+            self._closing = True
+            self._transport.close()
+            self._renew(time.monotonic())
+            return
+        self._renew(time.monotonic())
+        if self._ahead:
+            message, keep = self._ahead.popleft()
+            if not self._ahead:
+                self._transport.resume_reading()
+            asyncio.get_running_loop().call_soon(self._begin, message, keep)
+            self._busy = True
+
+    def _refuse(self, error: RequestError) -> None:
+        """Answer a request that cannot be read to its end, and close."""
+        self._keep = False
+        self._core.release(self._message.received)
+        self._message.received = 0
+        if not self._busy:
+            refuse(error, self._respond)
+        self._closing = True
+        self._transport.close()
+
+    # time
+
+    def _renew(self, now: float) -> None:
+        """Set the deadline by what is awaited now."""
+        limits = self._limits
+        if self._transport.is_closing() or self._transport.get_write_buffer_size():
+            self.deadline = now + limits.write_seconds
+        elif self._busy:
+            self.deadline = float("inf")  # the queue has a limit of its own
+        elif not self._begun:
+            self.deadline = now + limits.idle_seconds
+        elif not self._message.method:
+            self.deadline = self._begun + limits.head_seconds
+        else:
+            self.deadline = min(now + limits.stall_seconds, self._begun + limits.body_seconds)
+
+    def expire(self) -> None:
+        """The deadline is over: say so to a client that was in the midst of a request, and close."""
+        if self._begun and not self._busy and not self._transport.is_closing():
+            self._refuse(RequestError("the request took too long to come", 408))
+            self.deadline = time.monotonic() + 1.0
+        else:
+            self._transport.abort()
+
+    def abort(self) -> None:
+        """Close without an answer."""
+        self._transport.abort()
+
+    def close_when_idle(self) -> None:
+        """Close at once where nothing is awaited, else with the next response."""
+        self._keep = False
+        if not self._busy and not self._begun:
+            self._transport.close()
+
+
+def _too_large(length: int, limit: int) -> RequestError:
+    return RequestError(f"the request has a body of {length} bytes, and {limit} are the limit", 413)
+
+
+def _decoded(message: Message, most: int) -> memoryview:
+    """A body without its compression. Raises `RequestError` for others than gzip and deflate, or above `most` bytes."""
+    if message.encoding not in ("gzip", "deflate"):
+        raise RequestError(f"Content-Encoding {message.encoding[:40]!r}: gzip and deflate are understood", 415)
+    inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+    try:
+        data = inflate.decompress(message.body, most + 1)
+    except zlib.error as error:
+        raise RequestError(f"the body is no {message.encoding}: {error}") from None
+    if len(data) > most:
+        raise RequestError(f"the body has more than {most} bytes without its compression", 413)
+    return memoryview(data)

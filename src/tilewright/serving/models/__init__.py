@@ -1,0 +1,1 @@
+"""Models that are served, whatever the protocol: versions, queues, batches, statistics, shared memory."""

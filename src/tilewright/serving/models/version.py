@@ -1,0 +1,155 @@
+"""One version of a model that takes requests: loaded, warmed up, with its queue."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright.errors import InputError, UserError
+from tilewright.load import load
+from tilewright.runtime.signature import TensorSpec
+from tilewright.serving.models.batches import Array, Joined, Request, batch_rows
+from tilewright.serving.models.datatypes import datatype, shape_of
+from tilewright.serving.models.errors import RequestError
+from tilewright.serving.models.queue import Queue
+from tilewright.serving.models.settings import ModelSettings
+
+#: A full batch of a model that takes at most so long runs in the event loop: a handover to a thread takes 0.1 ms.
+QUICK_SECONDS = 0.001
+
+#: Loads the model of a path with so many threads.
+Loader = Callable[[Path, ModelSettings], Any]
+
+
+class Loaded:
+    """Copies of a model in memory, ready to run; made in a thread beside the event loop."""
+
+    def __init__(self, name: str, version: str, path: Path, settings: ModelSettings, loader: Loader) -> None:
+        self.name, self.version, self.path, self.settings = name, version, path, settings
+        models = [loader(path, settings) for _ in range(settings.instances)]
+        self.inputs: Sequence[TensorSpec] = models[0].inputs
+        self.outputs: Sequence[TensorSpec] = models[0].outputs
+        self.datatypes = {spec.name: datatype(spec) for spec in (*self.inputs, *self.outputs)}
+        rows = batch_rows(self.inputs, self.outputs, settings.fixed_batch)
+        if settings.fixed_batch and rows is None:
+            raise InputError(f"model {name!r}: the first dimensions of its inputs and outputs differ: it has no batch")
+        #: Most rows of a batch, 0 where requests are not joined.
+        self.most_rows = 0 if rows is None or settings.max_batch == 1 else min(settings.max_batch, rows or 1 << 30)
+        self.instances = [Joined(model, rows or 0) for model in models]
+        self.quick = False
+        if settings.warm_up:
+            self._warm_up(models)
+
+    def _warm_up(self, models: Sequence[Any]) -> None:
+        """Run every copy, and see whether the model is quick; sizes that a request chooses are 1."""
+        fixed = all(isinstance(dim, int) for spec in self.inputs for dim in spec.shape[self.most_rows > 0 :])
+        inputs = {spec.name: self._example(spec) for spec in self.inputs}
+        try:
+            for model in models:
+                model.run(inputs)
+            if not fixed or len(models) > 1 or self.settings.threads not in (None, 1):
+                return
+            threads = models[0].threads
+            models[0].set_threads(1)
+            self.quick = min(_seconds(models[0], inputs) for _ in range(3)) <= QUICK_SECONDS
+            if not self.quick:
+                models[0].set_threads(threads)
+        except UserError:
+            return  # zeros or sizes of 1 are not what this model takes: it is loaded, and requests will tell
+
+    def _example(self, spec: TensorSpec) -> Array:
+        shape = [dim if isinstance(dim, int) else 1 for dim in spec.shape]
+        if self.most_rows and shape:
+            shape[0] = self.most_rows
+        return np.full(shape, "", object) if spec.numpy.kind == "O" else np.zeros(shape, spec.numpy)
+
+
+def _seconds(model: Any, inputs: Mapping[str, Array]) -> float:
+    start = time.perf_counter()
+    model.run(inputs)
+    return time.perf_counter() - start
+
+
+class Version:
+    """A loaded version with its queue, in the event loop."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.name, self.version, self.datatypes = loaded.name, loaded.version, loaded.datatypes
+        self.inputs, self.outputs, self.most_rows = loaded.inputs, loaded.outputs, loaded.most_rows
+        self.settings = loaded.settings
+        self.by_name = {spec.name: spec for spec in loaded.inputs}
+        self.output_numbers = {spec.name: number for number, spec in enumerate(loaded.outputs)}
+        self.queue = Queue(loaded.instances, loaded.settings, loaded.most_rows, loaded.quick)
+        self._batch = loaded.instances[0].rows if loaded.most_rows else None
+
+    def metadata(self) -> dict[str, Any]:
+        """Names, types and shapes as the protocol has them; the first dimension of a batch is -1."""
+        return {"inputs": self._tensors(self.inputs), "outputs": self._tensors(self.outputs)}
+
+    def _tensors(self, specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+        tensors = []
+        for spec in specs:
+            shape = shape_of(spec)
+            if self.most_rows:
+                shape[0] = -1
+            tensors.append({"name": spec.name, "datatype": self.datatypes[spec.name], "shape": shape})
+        return tensors
+
+    def check(self, name: str, kind: str, shape: tuple[int, ...]) -> None:
+        """Raises `RequestError` unless a tensor of this datatype and shape may be given as the input `name`."""
+        spec = self.by_name.get(name)
+        if spec is None:
+            raise RequestError(f"model {self.name!r} has no input {name!r}; it expects {self._expected()}")
+        fitted = shape
+        if self._batch and shape and 0 < shape[0] <= self._batch:
+            fitted = (self._batch, *shape[1:])
+        if kind != self.datatypes[name] or not spec.fits(fitted):
+            raise RequestError(
+                f"input {name!r} of model {self.name!r} is {self.datatypes[name]}{shape_of(spec)}, and not "
+                f"{kind}{list(shape)}"
+            )
+
+    def submit(self, arrays: Mapping[str, Array], seconds: float, done: Callable[[Request], None]) -> Request:
+        """Queue an inference on inputs that were checked.
+
+        Raises `RequestError` where one is missing, for batches that differ, and where the queue is full.
+        """
+        try:
+            ordered = [arrays[spec.name] for spec in self.inputs]
+        except KeyError as missing:
+            raise RequestError(
+                f"input {missing} of model {self.name!r} is missing; it expects {self._expected()}"
+            ) from None
+        rows = len(ordered[0]) if self.most_rows else 1
+        if self.most_rows:
+            self._check_rows(ordered, rows)
+        request = Request(ordered, rows, time.perf_counter_ns() + int(seconds * 1e9), done)
+        self.queue.put(request)
+        return request
+
+    def _check_rows(self, arrays: Sequence[Array], rows: int) -> None:
+        if any(len(array) != rows for array in arrays):
+            raise RequestError(f"the inputs of model {self.name!r} differ in their first dimension, the batch")
+        if not 0 < rows <= self.most_rows:
+            raise RequestError(f"model {self.name!r} takes 1 to {self.most_rows} rows in a request, and not {rows}")
+
+    def _expected(self) -> str:
+        return ", ".join(f"{spec.name}: {self.datatypes[spec.name]}{shape_of(spec)}" for spec in self.inputs)
+
+
+def load_model(path: Path, settings: ModelSettings) -> Any:
+    """The model of a path: an artifact is loaded, others are compiled, from the cache where they were before."""
+    if path.suffix == ".tw":
+        return load(path, settings.threads)
+    # artifacts are served without the compiler
+    from tilewright.compile import compile as compile_model
+
+    if not settings.symbolic_batch:
+        return compile_model(path, threads=settings.threads)
+    plain = compile_model(path, threads=settings.threads)
+    shapes = {spec.name: ("batch", *spec.shape[1:]) for spec in plain.inputs}
+    return compile_model(path, input_shapes=shapes, threads=settings.threads)
