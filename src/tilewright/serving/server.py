@@ -32,7 +32,7 @@ Ready = Callable[["Server"], None]
 
 @dataclass(frozen=True)
 class Address:
-    """Where the server listens; a port of 0 is any that is free, None leaves gRPC out."""
+    """The address of a server; a port of 0 is any that is free, None leaves gRPC out."""
 
     host: str = "127.0.0.1"
     port: int = 8000

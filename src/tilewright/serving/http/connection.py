@@ -98,7 +98,8 @@ class Connection(asyncio.Protocol):
             cause = error.__context__ if isinstance(error.__context__, RequestError) else None
             self._refuse(cause or RequestError(f"this is not HTTP: {str(error)[:100]}"))
         else:
-            self._renew(now)
+            if self._begun:
+                self._renew(now)
 
     def eof_received(self) -> bool:
         """Keep half of the connection open while an answer is due."""
@@ -178,6 +179,7 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, message: Message, keep: bool) -> None:
         self._busy, self._keep = True, keep
+        self.deadline = float("inf")  # the queue has a limit of its own
         answered = False
 
         def respond(status: int, headers: str, pieces: list[Any]) -> None:
@@ -240,7 +242,7 @@ class Connection(asyncio.Protocol):
         if self._transport.is_closing() or self._transport.get_write_buffer_size():
             self.deadline = now + limits.write_seconds
         elif self._busy:
-            self.deadline = float("inf")  # the queue has a limit of its own
+            self.deadline = float("inf")
         elif not self._begun:
             self.deadline = now + limits.idle_seconds
         elif not self._message.method:

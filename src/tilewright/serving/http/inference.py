@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tilewright.errors import UserError
@@ -30,55 +30,99 @@ def parse_json(body: Any, most: int) -> dict[str, Any]:
     return found
 
 
+class Head:
+    """What the JSON of a request says, checked against the version that it is for."""
+
+    __slots__ = ("answers", "identity", "inputs", "outputs", "repeats", "seconds")
+
+    def __init__(self, core: Core, version: Version, fields: Mapping[str, Any]) -> None:
+        parameters = _object(fields, "parameters")
+        self.identity = fields.get("id", "")
+        if not isinstance(self.identity, str):
+            raise RequestError("the id of a request is a text")
+        self.seconds = core.seconds(parameters)
+        self.inputs = [_Given(version, entry) for entry in _objects(fields, "inputs")]
+        if len({given.name for given in self.inputs}) < len(self.inputs):
+            raise RequestError("every input has a name of its own")
+        binary = bool(parameters.get("binary_data_output"))
+        if fields.get("outputs"):
+            entries = _objects(fields, "outputs")
+            self.outputs = [Wanted(version, str(e.get("name")), _object(e, "parameters"), binary) for e in entries]
+        else:
+            self.outputs = [Wanted(version, spec.name, {}, binary) for spec in version.outputs]
+        #: True where a request with the same head differs in nothing that was read off it.
+        self.repeats = all(given.size is not None for given in self.inputs)
+        #: Heads of responses whose tensors are all raw, by the shapes of those.
+        self.answers: dict[tuple[tuple[int, ...], ...], bytes] | None = (
+            {} if all(wanted.binary and wanted.region is None for wanted in self.outputs) else None
+        )
+
+
+class _Given:
+    """An input: raw bytes behind the JSON, in shared memory, or values."""
+
+    __slots__ = ("kind", "name", "parameters", "shape", "size", "values")
+
+    def __init__(self, version: Version, entry: Mapping[str, Any]) -> None:
+        name, kind = entry.get("name"), entry.get("datatype")
+        if not isinstance(name, str) or not isinstance(kind, str):
+            raise RequestError("every input has a name and a datatype")
+        self.name, self.kind, self.values = name, kind, entry.get("data")
+        self.shape, self.parameters = checked_shape(entry.get("shape"), name), _object(entry, "parameters")
+        version.check(name, kind, self.shape)
+        self.size = self.parameters.get("binary_data_size")
+        if self.size is not None and (type(self.size) is not int or self.size < 0):
+            raise RequestError(f"input {name!r} has binary_data_size {str(self.size)[:40]}")
+
+    def array(self, core: Core, raw: memoryview) -> Array:
+        """The tensor, of which `raw` begins with the bytes where it is raw."""
+        if self.size is not None:
+            if self.size > len(raw):
+                raise RequestError(f"input {self.name!r} has {len(raw)} bytes, and binary_data_size is {self.size}")
+            return from_bytes(raw[: self.size], self.kind, self.shape, self.name)
+        if "shared_memory_region" in self.parameters:
+            return from_bytes(memory_input(core, self.name, self.parameters), self.kind, self.shape, self.name)
+        if self.values is None:
+            raise RequestError(f"input {self.name!r} has no data")
+        return from_values(self.values, self.kind, self.shape, self.name)
+
+
+#: Heads that a version keeps, and the bytes of each, at most.
+_MOST_HEADS, _LONGEST_HEAD = 256, 4096
+
+
 class Inference:
     """One request for an inference, from its body to its response."""
 
-    __slots__ = ("_core", "_id", "_respond", "_version", "_wanted", "request")
+    __slots__ = ("_core", "_head", "_respond", "_version", "request")
 
     def __init__(self, core: Core, version: Version, body: memoryview, header_length: str, respond: Respond) -> None:
         """Parse and queue it; `respond` is called when it is over. Raises `RequestError` for a malformed one."""
         self._core, self._version, self._respond = core, version, respond
-        head, raw = _split(body, header_length)
-        fields = parse_json(head, core.limits.json)
-        parameters = _object(fields, "parameters")
-        self._id = fields.get("id", "")
-        if not isinstance(self._id, str):
-            raise RequestError("the id of a request is a text")
-        self._wanted = self._outputs(fields, bool(parameters.get("binary_data_output")))
-        arrays = self._inputs(fields, raw)
-        self.request = version.submit(arrays, core.seconds(parameters), self._done)
+        text, raw = _split(body, header_length)
+        self._head = head = self._read(bytes(text)) if len(text) <= _LONGEST_HEAD else self._parse(text)
+        arrays = {}
+        for given in head.inputs:
+            arrays[given.name] = given.array(core, raw)
+            raw = raw[given.size or 0 :]
+        if len(raw):
+            raise RequestError(f"{len(raw)} bytes behind the last input belong to none")
+        self.request = version.submit(arrays, head.seconds, self._done)
 
-    def _inputs(self, fields: Mapping[str, Any], raw: memoryview) -> dict[str, Array]:
-        arrays: dict[str, Array] = {}
-        position = 0
-        for entry in _objects(fields, "inputs"):
-            name, kind = entry.get("name"), entry.get("datatype")
-            if not isinstance(name, str) or not isinstance(kind, str) or name in arrays:
-                raise RequestError("every input has a name of its own and a datatype")
-            shape, parameters = checked_shape(entry.get("shape"), name), _object(entry, "parameters")
-            self._version.check(name, kind, shape)
-            size = parameters.get("binary_data_size")
-            if size is not None:
-                if type(size) is not int or not 0 <= size <= len(raw) - position:
-                    left = len(raw) - position
-                    raise RequestError(f"input {name!r} has binary_data_size {size!r}; {left} bytes are left")
-                arrays[name] = from_bytes(raw[position : position + size], kind, shape, name)
-                position += size
-            elif "shared_memory_region" in parameters:
-                arrays[name] = from_bytes(memory_input(self._core, name, parameters), kind, shape, name)
-            elif "data" in entry:
-                arrays[name] = from_values(entry["data"], kind, shape, name)
-            else:
-                raise RequestError(f"input {name!r} has no data")
-        if position != len(raw):
-            raise RequestError(f"{len(raw) - position} bytes behind the last input belong to none")
-        return arrays
+    def _read(self, text: bytes) -> Head:
+        """The head of a request; clients repeat theirs, so those of the last ones are kept."""
+        kept = self._version.heads
+        found = kept.get(text)
+        if found is None:
+            found = self._parse(text)
+            if found.repeats:
+                if len(kept) >= _MOST_HEADS:
+                    kept.clear()
+                kept[text] = found
+        return found
 
-    def _outputs(self, fields: Mapping[str, Any], binary: bool) -> list[Wanted]:
-        if not fields.get("outputs"):
-            return [Wanted(self._version, spec.name, {}, binary) for spec in self._version.outputs]
-        entries = _objects(fields, "outputs")
-        return [Wanted(self._version, str(e.get("name")), _object(e, "parameters"), binary) for e in entries]
+    def _parse(self, text: Any) -> Head:
+        return Head(self._core, self._version, parse_json(text, self._core.limits.json))
 
     def _done(self, request: Request) -> None:
         if request.gone:
@@ -86,15 +130,32 @@ class Inference:
         try:
             if request.error is not None:
                 raise request.error
-            self._send(request)
+            self._send(request.outputs)
         except UserError as error:
             refuse(error, self._respond)
 
-    def _send(self, request: Request) -> None:
-        outputs: list[dict[str, Any]] = []
+    def _send(self, outputs: Sequence[Array]) -> None:
+        head, chosen = self._head, [outputs[wanted.number] for wanted in self._head.outputs]
+        if head.answers is None:
+            text, pieces = self._answer(chosen)
+        else:
+            pieces = [to_bytes(array) for array in chosen]
+            shapes = tuple([array.shape for array in chosen])
+            known = head.answers.get(shapes)
+            text = known or self._answer(chosen)[0]
+            if known is None and "BYTES" not in self._version.datatypes.values() and len(head.answers) < _MOST_HEADS:
+                head.answers[shapes] = text
+        if pieces:
+            headers = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(text)}\r\n"
+            self._respond(200, headers, [text, *pieces])
+        else:
+            self._respond(200, JSON, [text])
+
+    def _answer(self, arrays: Sequence[Array]) -> tuple[bytes, list[Any]]:
+        """The JSON of a response, and the raw tensors behind it; those for shared memory are written."""
+        entries: list[dict[str, Any]] = []
         pieces: list[Any] = []
-        for wanted in self._wanted:
-            array = request.outputs[wanted.number]
+        for wanted, array in zip(self._head.outputs, arrays):
             kind = self._version.datatypes[wanted.name]
             entry: dict[str, Any] = {"name": wanted.name, "datatype": kind, "shape": list(array.shape)}
             if wanted.region is not None:
@@ -105,21 +166,14 @@ class Inference:
                     "shared_memory_byte_size": len(data),
                 }  # fmt: skip
             elif wanted.binary:
-                data = to_bytes(array)
-                entry["parameters"] = {"binary_data_size": len(data)}
-                pieces.append(data)
+                pieces.append(to_bytes(array))
+                entry["parameters"] = {"binary_data_size": len(pieces[-1])}
             else:
                 entry["data"] = to_values(array)
-            outputs.append(entry)
-        version = self._version
-        head = json.dumps(
-            {"model_name": version.name, "model_version": version.version, "id": self._id, "outputs": outputs}
-        ).encode()
-        if pieces:
-            headers = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(head)}\r\n"
-            self._respond(200, headers, [head, *pieces])
-        else:
-            self._respond(200, JSON, [head])
+            entries.append(entry)
+        version, identity = self._version, self._head.identity
+        made = {"model_name": version.name, "model_version": version.version, "id": identity, "outputs": entries}
+        return json.dumps(made).encode(), pieces
 
 
 JSON = "Content-Type: application/json\r\n"

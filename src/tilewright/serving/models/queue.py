@@ -80,7 +80,7 @@ class Queue:
         self._finish(batch.requests)
 
     def _work(self, instance: Joined) -> None:
-        """What a thread does: batches, one after the other, until the queue is closed."""
+        """The work of a thread: batches, one after the other, until the queue is closed."""
         first: Request | None = None
         while first is not None or (first := self._waiting.get()) is not None:
             batch = Batch(self._most_rows)

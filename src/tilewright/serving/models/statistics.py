@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: Upper bounds of the latency histogram in seconds: from a quick model's to the longest wait.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
 
+_BOUNDS_NS = tuple(bound * 1e9 for bound in BOUNDS)
+
 
 class Duration:
-    """How often something took place, and how long in all."""
+    """A count, and nanoseconds in all."""
 
     __slots__ = ("count", "ns")
 
@@ -53,8 +56,7 @@ class Statistics:
         self.success.add(total)
         self.queued.add(began - arrived)
         self.computed.add(ended - began)
-        number = next((i for i, bound in enumerate(BOUNDS) if total <= bound * 1e9), len(BOUNDS))
-        self.buckets[number] += 1
+        self.buckets[bisect_left(_BOUNDS_NS, total)] += 1
 
     def to_json(self, name: str, version: str) -> dict[str, Any]:
         """As the protocol's statistics extension has it."""

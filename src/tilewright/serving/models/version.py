@@ -83,6 +83,8 @@ class Version:
         self.settings = loaded.settings
         self.by_name = {spec.name: spec for spec in loaded.inputs}
         self.output_numbers = {spec.name: number for number, spec in enumerate(loaded.outputs)}
+        #: What a protocol read off the heads of requests, which clients repeat.
+        self.heads: dict[bytes, Any] = {}
         self.queue = Queue(loaded.instances, loaded.settings, loaded.most_rows, loaded.quick)
         self._batch = loaded.instances[0].rows if loaded.most_rows else None
 
