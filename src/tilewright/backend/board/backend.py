@@ -15,12 +15,16 @@ from typing import Any
 from tilewright import te
 from tilewright.backend.board.byte_layers import byte_layers
 from tilewright.backend.board.byte_products import byte_products
+from tilewright.backend.board.channels_last import channels_last
 from tilewright.backend.board.fixed_point import fixed_point
+from tilewright.backend.board.float_products import float_products
 from tilewright.backend.board.high_halves import high_halves
 from tilewright.backend.board.pad_rows import pad_rows
 from tilewright.backend.board.schedule.byte_conv import BYTE_CONV, block_of
 from tilewright.backend.board.schedule.byte_depthwise import BYTE_DEPTHWISE
 from tilewright.backend.board.schedule.byte_layers import is_layer, layer_call
+from tilewright.backend.board.schedule.float_depthwise import FLOAT_DEPTHWISE
+from tilewright.backend.board.schedule.float_products import FLOAT_CONV, FLOAT_DENSE, float_block
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.backend.kernels import CompiledKernels, Task
 from tilewright.backend.lower import lower_task
@@ -29,6 +33,7 @@ from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.source.byte_layers import layer_functions
 from tilewright.codegen.source.byte_tiles import tile_functions
 from tilewright.codegen.source.c import EmittedSource, emit_static_c
+from tilewright.codegen.source.float_tiles import float_tile_functions
 from tilewright.codegen.source.pairs import pair_functions
 from tilewright.codegen.source.rows import row_functions
 from tilewright.errors import TargetError, UnsupportedError
@@ -47,7 +52,9 @@ from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.stages import computes
 from tilewright.topi.schedule.template import Template
 
-_TEMPLATES = {template.tag: template for template in (BYTE_CONV, BYTE_DEPTHWISE)}
+_TEMPLATES = {
+    template.tag: template for template in (BYTE_CONV, BYTE_DEPTHWISE, FLOAT_CONV, FLOAT_DENSE, FLOAT_DEPTHWISE)
+}
 
 
 class BoardBackend(SourceBackend):
@@ -65,8 +72,12 @@ class BoardBackend(SourceBackend):
         """That of processors, with products of bytes as boards compute them."""
         passes = list(PIPELINE)
         at = next(i for i, one in enumerate(passes) if one.name == "dot_products")
-        passes[at] = GraphPass("byte_products", 0, "", self._byte_products)
-        behind = [GraphPass("fixed_point", 0, "", fixed_point)]
+        passes[at] = GraphPass("channels_last", 0, "", channels_last)
+        behind = [
+            GraphPass("byte_products", 0, "", self._byte_products),
+            GraphPass("float_products", 0, "", self._float_products),
+            GraphPass("fixed_point", 0, "", fixed_point),
+        ]
         if self.target.supports("mve"):
             moves = GraphPass("simplify_moves", 0, "", simplify_expr)
             behind += [moves, GraphPass("byte_layers", 0, "", byte_layers)]
@@ -77,6 +88,9 @@ class BoardBackend(SourceBackend):
         return byte_products(
             mod, self.target.supports("dsp"), lambda pixels, channels: block_of(pixels, channels, self.target)
         )
+
+    def _float_products(self, mod: IRModule) -> IRModule:
+        return float_products(mod, lambda pixels, channels: float_block(pixels, channels, self.target))
 
     def channel_block(self, channels: int) -> int | None:
         """None: there are no vectors to fill."""
@@ -151,7 +165,7 @@ class BoardBackend(SourceBackend):
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """Static functions, behind those on pairs that they use."""
         made = emit_static_c([high_halves(func) for func in for_c(funcs, self.target)])
-        text = tile_functions(made.text) + layer_functions(made.text) + made.text
+        text = tile_functions(made.text) + layer_functions(made.text) + float_tile_functions(made.text) + made.text
         return EmittedSource(pair_functions(text) + row_functions(text) + text, made.messages)
 
 

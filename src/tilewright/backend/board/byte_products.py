@@ -9,20 +9,18 @@ instructions want; pairs that are widened by one instruction only where sums fit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.registry import get
-from tilewright.relay.ir.type import TensorType, Type
 from tilewright.relay.ir.type_of import tensor_type_of
-from tilewright.relay.ir.visitor import calls, rewrite
+from tilewright.relay.ir.visitor import rewrite
 from tilewright.relay.op import nn
-from tilewright.relay.transform.layout.convert_layout import convert_layout
+from tilewright.relay.op.tensor import cast
 from tilewright.relay.transform.quantize.dot_products import Bytes, centred_bytes, constant_value
 from tilewright.relay.transform.simplify.make import is_call
 from tilewright.topi.reference.byte_conv import BYTES, PAIRS, SCALE, WIDE_PAIRS, packed, packed_bias
@@ -36,31 +34,8 @@ def byte_products(mod: IRModule, pairs: bool, block_of: Blocks) -> IRModule:
 
     With `pairs` weights become pairs. `block_of(pixels, channels)` is the number of output channels computed at once.
     """
-    mod = infer_type(mod)
-    if not any(_is_convolution(call) for func in mod.functions.values() for call in calls(func.body)):
-        wanted = mod
-    else:
-        wanted = infer_type(convert_layout(mod, {"nn.conv2d": "NHWC"}, rules={"nn.conv2d": _channels_last}))
     rules = _Rules(pairs, block_of)
-    return infer_type(wanted.map_functions(lambda func: func.with_body(rewrite(func.body, rules))))
-
-
-def _is_convolution(node: Call) -> bool:
-    return is_call(node, "nn.conv2d") and str(tensor_type_of(node).dtype) == "int32"
-
-
-def _channels_last(attrs: Attrs, args: Sequence[Expr], types: Sequence[Type], layouts: Sequence[str]) -> Expr | None:
-    """A convolution that has a kernel, with channels last; None for any other."""
-    data, kernel, out = types
-    assert isinstance(data, TensorType) and isinstance(kernel, TensorType) and isinstance(out, TensorType)
-    plain = (attrs["data_layout"], attrs["kernel_layout"]) == ("NCHW", "OIHW") and attrs["out_layout"] in ("", "NCHW")
-    depthwise = attrs["groups"] == data.shape[1] == kernel.shape[0] and attrs["groups"] > 1
-    if not plain or str(out.dtype) != "int32" or not out.is_static or tuple(attrs["dilation"]) != (1, 1):
-        return None
-    if attrs["groups"] != 1 and not depthwise:
-        return None
-    order = "HWIO" if depthwise else "OHWI"
-    return Call(get("nn.conv2d"), args, attrs.replace(data_layout="NHWC", kernel_layout=order, out_layout=""))
+    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, rules))))
 
 
 @dataclass(frozen=True)
@@ -92,7 +67,7 @@ class _Rules:
         if is_call(node, "add", "nn.bias_add"):
             assert isinstance(node, Call)
             return self._with_bias(node)
-        return None
+        return _through_bytes(node) if is_call(node, "cast") else None
 
     def _with_bias(self, node: Call) -> Expr | None:
         product, bias = node.args
@@ -133,6 +108,15 @@ class _Rules:
             call = product.made(*values, form)
         self.products[call] = product
         return call
+
+
+def _through_bytes(node: Expr) -> Expr | None:
+    """Floats that were clipped to the range of bytes, and are read as integers by products, as bytes."""
+    (clipped,) = node.args  # type: ignore[attr-defined]
+    if str(tensor_type_of(node).dtype) != "int32" or not is_call(clipped, "clip"):
+        return None
+    fits = clipped.attrs["a_min"] >= -128 and clipped.attrs["a_max"] <= 127
+    return cast(cast(clipped, "int8"), "int32") if fits else None
 
 
 def _rank(expr: Expr) -> int:

@@ -1,4 +1,4 @@
-"""Rows of padded images of bytes as calls of C functions that copy and fill whole words.
+"""Rows of padded images of bytes, or floats, as calls of C functions that copy and fill whole words.
 
 Before: for x in range(7):
             for c in range(64):
@@ -17,7 +17,7 @@ from tilewright.support.dtype import DType
 from tilewright.tir import call_extern, op
 from tilewright.tir.arith.linear import Linear
 from tilewright.tir.buffer import Buffer
-from tilewright.tir.expr import GE, LT, And, BufferLoad, Call, Expr, IntImm, StringImm, Var
+from tilewright.tir.expr import GE, LT, And, BufferLoad, Call, Expr, FloatImm, IntImm, StringImm, Var
 from tilewright.tir.stmt import BufferStore, Evaluate, For, ForKind, IfThenElse, PrimFunc, Stmt
 from tilewright.tir.transform.folding import FoldingRewriter
 from tilewright.tir.visitor import StmtRewriter, uses_var
@@ -50,12 +50,12 @@ class _Rows(StmtRewriter):
         count = row.last - row.first
         target = Call(DType("handle"), "address_of", (row.target,))
         source = Call(DType("handle"), "address_of", (row.source, StringImm("r")))
-        copied = call_extern(
-            "int32", "tilewright_row", target, source, row.first, count, row.size - row.last, row.value
-        )
+        floats = "_floats" if str(row.target.buffer.dtype) == "float32" else ""
+        sizes = row.first, count, row.size - row.last
+        copied = call_extern("int32", f"tilewright_row{floats}", target, source, *sizes, row.value)
         if not row.condition:
             return Evaluate(copied)
-        filled = call_extern("int32", "tilewright_fill", target, row.size, row.value)
+        filled = call_extern("int32", f"tilewright_fill{floats}", target, row.size, row.value)
         return IfThenElse(op.all(*row.condition), Evaluate(copied), Evaluate(filled))
 
 
@@ -66,13 +66,13 @@ def _row(loop: For) -> _Row | None:
         loops.append(loop.body)
     store = loops[-1].body
     fixed = all(isinstance(o.extent, IntImm) and op.is_const(o.min, 0) and o.kind is ForKind.SERIAL for o in loops)
-    if not fixed or not isinstance(store, BufferStore) or not _is_bytes(store.buffer) or len(store.indices) != 1:
+    if not fixed or not isinstance(store, BufferStore) or not _has_rows(store.buffer) or len(store.indices) != 1:
         return None
     choice = store.value
-    if not isinstance(choice, Call) or choice.op != "if_then_else" or not isinstance(choice.args[2], IntImm):
+    if not isinstance(choice, Call) or choice.op != "if_then_else" or not isinstance(choice.args[2], IntImm | FloatImm):
         return None
     condition, load, value = choice.args
-    if not isinstance(load, BufferLoad) or not _is_bytes(load.buffer) or len(load.indices) != 1:
+    if not isinstance(load, BufferLoad) or load.buffer.dtype is not store.buffer.dtype or len(load.indices) != 1:
         return None
     columns, channels = loops[0].extent.value, loops[1].extent.value if len(loops) > 1 else 1  # type: ignore[attr-defined]
     names = [one.var for one in loops]
@@ -94,8 +94,8 @@ def _row(loop: For) -> _Row | None:
     return _Row(columns * channels, first * channels, last * channels, target, source, around, value)
 
 
-def _is_bytes(buffer: Buffer) -> bool:
-    return str(buffer.dtype) == "int8"
+def _has_rows(buffer: Buffer) -> bool:
+    return str(buffer.dtype) in ("int8", "float32")
 
 
 def _runs_on(index: Linear, names: list[Var], channels: int) -> bool:

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 
 _NAME = re.compile(r"tilewright_layer_(?:(conv2d)_([a-z]+)|(depthwise)_([a-z]+)_(\d+)|(add)_([a-z]+))\(")
 
-_HEAD = """\
+#: The compiler's functions of Helium, where it has them.
+VECTOR_HEAD = """\
 #if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
 #include <arm_mve.h>
 #define TILEWRIGHT_MVE 1
@@ -353,7 +354,7 @@ def layer_functions(text: str) -> str:
     if not parts:
         return ""
     guarded = [_guarded(name, part) for name, part in sorted({"moves": _MOVES, **parts}.items(), key=_order)]
-    return "\n".join([_HEAD, *guarded])
+    return "\n".join([VECTOR_HEAD, *guarded])
 
 
 def _order(item: tuple[str, str]) -> tuple[bool, bool]:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 
 _NAME = re.compile(r"tilewright_tile_(bytes|pairs|wide_pairs)_(\d+)x(\d+)x(\d+)x(\d+)(?=\()")
 
-_HEAD = """\
+#: How functions of tiles are declared.
+TILE_HEAD = """\
 #ifndef TILEWRIGHT_TILE
 #if defined(__clang__)
 #define TILEWRIGHT_TILE __attribute__((noinline, unused)) static
@@ -33,7 +34,7 @@ def tile_name(form: str, pixels: int, block: int, terms: int, steps: int) -> str
 
 def tile_functions(text: str) -> str:
     """The functions of the tiles that `text` calls, each defined once in a file however many texts stand in it."""
-    parts = [_HEAD]
+    parts = [TILE_HEAD]
     for match in dict.fromkeys(found.groups() for found in _NAME.finditer(text)):
         name = tile_name(match[0], *(sizes := [int(size) for size in match[1:]]))
         parts.append("\n".join([f"#ifndef {name}_H", f"#define {name}_H", *_lines(name, match[0], *sizes), "#endif\n"]))

@@ -1,4 +1,4 @@
-"""C functions that write the rows of padded images of bytes (`backend/board/pad_rows.py`), by words where these fit."""
+"""C functions that write rows of padded images (`backend/board/pad_rows.py`), by words where these fit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,31 @@ TILEWRIGHT_KERNEL void tilewright_row(int8_t* restrict to, const int8_t* restric
 
 """
 
+_FLOATS = """\
+#ifndef tilewright_row_floats_H
+#define tilewright_row_floats_H
+/* The same of floats. */
+TILEWRIGHT_KERNEL void tilewright_fill_floats(float* to, int32_t count, float value) {
+  for (; count > 0; count--) *to++ = value;
+}
+
+TILEWRIGHT_KERNEL void tilewright_row_floats(float* restrict to, const float* restrict from, int32_t left,
+                                             int32_t count, int32_t right, float value) {
+  tilewright_fill_floats(to, left, value);
+  to += left;
+  for (; count >= 4; count -= 4, to += 4, from += 4) {
+    const float a = from[0], b = from[1], c = from[2], d = from[3];
+    to[0] = a, to[1] = b, to[2] = c, to[3] = d;
+  }
+  for (; count > 0; count--) *to++ = *from++;
+  tilewright_fill_floats(to, right, value);
+}
+#endif
+
+"""
+
 
 def row_functions(text: str) -> str:
     """The functions, once in a file however many texts stand in it; nothing where `text` does not call them."""
-    return _FUNCTIONS if "tilewright_row(" in text else ""
+    bytes_ = _FUNCTIONS if "tilewright_row(" in text else ""
+    return bytes_ + (_FLOATS if "tilewright_row_floats(" in text else "")

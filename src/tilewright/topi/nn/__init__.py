@@ -6,14 +6,14 @@ from tilewright.topi.nn.bitserial import bitserial_conv2d_pack, bitserial_dense_
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
-from tilewright.topi.nn.conv2d_nhwc import conv2d_nhwc
+from tilewright.topi.nn.conv2d_nhwc import conv2d_nhwc, conv2d_nhwc_blocks, depthwise_conv2d_nhwc
 from tilewright.topi.nn.conv2d_transpose import conv2d_transpose_nchw, conv2d_transpose_NCHWc, dilate
 from tilewright.topi.nn.conv2d_winograd import (
     conv2d_winograd_nchw,
     conv2d_winograd_NCHWc,
     conv2d_winograd_weight_transform,
 )
-from tilewright.topi.nn.dense import batch_matmul, dense, dense_pack, matmul
+from tilewright.topi.nn.dense import batch_matmul, dense, dense_blocks, dense_pack, matmul
 from tilewright.topi.nn.dense_blockwise import dense_blockwise, dense_blockwise_pack, dense_of_table_pack
 from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, dense_dot
 from tilewright.topi.nn.narrow_attention import narrow_attention
@@ -38,12 +38,14 @@ __all__ = [
     "conv2d_first_NCHWc",
     "conv2d_nchw",
     "conv2d_nhwc",
+    "conv2d_nhwc_blocks",
     "conv2d_transpose_NCHWc",
     "conv2d_transpose_nchw",
     "conv2d_winograd_NCHWc",
     "conv2d_winograd_nchw",
     "conv2d_winograd_weight_transform",
     "dense",
+    "dense_blocks",
     "dense_blockwise",
     "dense_blockwise_pack",
     "dense_dot",
@@ -51,6 +53,7 @@ __all__ = [
     "dense_pack",
     "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_nchw",
+    "depthwise_conv2d_nhwc",
     "dilate",
     "global_pool2d",
     "group_norm",

@@ -79,6 +79,25 @@ def dense_pack(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | N
     return finish(out, data, out_dtype)
 
 
+def dense_blocks(data: Tensor, weight: Tensor, out_dtype: str = "", units: int | None = None) -> Tensor:
+    """The same product as stages dense_blocks [..., N/b, b], a panel of the weight each, and dense_rows [..., N]."""
+    panels, depth, block = extents(weight)
+    wide = sum_dtype(data, out_dtype)
+    k = te.reduce_axis((0, depth), name="k")
+
+    def body(*i: Any) -> Any:
+        return te.sum(data(*i[:-2], k).astype(wide) * weight(i[-2], k, i[-1]).astype(wide), axis=k)
+
+    sums = te.compute((*data.shape[:-1], panels, block), body, name="dense_blocks", tag=tag.DENSE_BLOCKS)
+    out = te.compute(
+        (*data.shape[:-1], panels * block if units is None else units),
+        lambda *i: sums(*i[:-1], i[-1] // block, i[-1] % block),
+        name="dense_rows",
+        tag=tag.INJECTIVE,
+    )
+    return finish(out, data, out_dtype)
+
+
 def flattened(position: Sequence[Any], sizes: Sequence[int]) -> Any:
     """The number of the element at `position` of an array of `sizes`."""
     found = position[0]

@@ -29,6 +29,15 @@ CASES = {
             kernel_layout="OIHW16i16o",
             out_layout="NCHW16c",
         ),
+        op.nn.conv2d(
+            f(1, 9, 11, 3), f(2, 3, 2, 3, 4), padding=1, strides=2, data_layout="NHWC", kernel_layout="OHWI4o"
+        ),
+        op.nn.conv2d(
+            f(1, 9, 1, 3), f(2, 3, 1, 3, 4), strides=(2, 1), data_layout="NHWC", kernel_layout="OHWI4o"
+        ),
+        op.nn.conv2d(
+            f(1, 9, 11, 6), f(3, 3, 1, 6), padding=1, groups=6, data_layout="NHWC", kernel_layout="HWIO"
+        ),
         op.nn.conv2d(f(1, 3, 20, 23), f(2, 3, 5, 5, 16), kernel_layout="OIHW16o", out_layout="NCHW16c", padding=2),
         op.nn.conv2d(
             f(1, 2, 9, 11, 8),
@@ -64,6 +73,7 @@ CASES = {
         ),
     ],
     "nn.dense": [
+        op.nn.dense(f(2, 3, 9), f(2, 9, 4), weight_layout="UD4u"),
         op.nn.dense(f(1, 37), f(19, 37)),
         op.nn.dense(f(5, 37), f(2, 37, 16), weight_layout="NC16n"),
         op.nn.dense(f(2, 3, 37), f(4, 37, 8), weight_layout="NC8n"),

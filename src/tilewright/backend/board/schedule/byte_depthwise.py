@@ -41,7 +41,7 @@ class DepthwiseWorkload:
 def depthwise_workload(conv: te.Tensor, out: te.Tensor) -> DepthwiseWorkload:
     """The facts of a depthwise convolution of bytes."""
     n, oh, ow, channels = shape_of(conv)
-    kh, kw, _ = shape_of(conv.op.input_tensors[1])
+    kh, kw, *_ = shape_of(conv.op.input_tensors[1])
     return DepthwiseWorkload(n * oh, ow, channels, (kh, kw), conv.op.attrs["strides"][1])
 
 

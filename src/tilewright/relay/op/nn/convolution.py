@@ -83,6 +83,10 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], out_type: Any) -> lis
     layouts = attrs["data_layout"], attrs["kernel_layout"], attrs["out_layout"] or attrs["data_layout"]
     if layouts == ("NHWC", "OHWI", "NHWC") and groups == 1:
         return [topi.nn.conv2d_nhwc(data, kernel, *window, out_dtype)]
+    if layouts == ("NHWC", "HWIO", "NHWC") and groups > 1 and _is_depthwise(data, kernel, groups):
+        return [topi.nn.depthwise_conv2d_nhwc(data, kernel, *window, out_dtype)]
+    if _in_blocks_of_filters(attrs):
+        return [topi.nn.conv2d_nhwc_blocks(data, kernel, *window, out_dtype)]
     if data_layout.primal == "NCHW" and kernel_layout.primal == "OIHW":
         depthwise = kernel_layout.blocks["I"] == (1,)
         if blocks == "IO" and depthwise and data_layout.is_blocked and groups > 1:
@@ -100,7 +104,7 @@ def has_kernel(attrs: Attrs) -> bool:
     """True if `nn.conv2d` is computed in the layouts of `attrs`: any order of axes, or blocks that fit each other."""
     data, kernel = parse_layout(attrs["data_layout"]), parse_layout(attrs["kernel_layout"])
     out = parse_layout(attrs["out_layout"] or attrs["data_layout"])
-    if not data.is_blocked and not kernel.is_blocked:
+    if (not data.is_blocked and not kernel.is_blocked) or _in_blocks_of_filters(attrs):
         return True
     if data.primal != "NCHW" or kernel.primal != "OIHW" or kernel.block_of("O") != out.block_of("C"):
         return False
@@ -108,6 +112,18 @@ def has_kernel(attrs: Attrs) -> bool:
     if blocks == "O":
         return attrs["groups"] == 1 and not data.is_blocked
     return blocks == "IO" and data.is_blocked and kernel.block_of("I") in (1, data.block_of("C"))
+
+
+def _in_blocks_of_filters(attrs: Attrs) -> bool:
+    """True for images with channels last and filters packed for some of them at a time."""
+    kernel = parse_layout(attrs["kernel_layout"])
+    last = attrs["data_layout"] == "NHWC" and attrs["out_layout"] in ("", "NHWC") and attrs["groups"] == 1
+    return last and kernel.primal == "OHWI" and [letter for letter, block in kernel.axes if block] == ["O"]
+
+
+def _is_depthwise(data: te.Tensor, kernel: te.Tensor, groups: int) -> bool:
+    """True if each channel of an image with channels last has one filter (`kernel` [KH, KW, 1, C])."""
+    return bool(topi.util.extents(data)[3] == groups == topi.util.extents(kernel)[3])
 
 
 def _whole_blocks(data: te.Tensor, kernel: te.Tensor, groups: int) -> bool:

@@ -19,6 +19,9 @@ from tilewright.topi.reference import nn as ref
 
 PLAIN = ("NC", "NK", "")
 
+#: The letters of layouts whose panels are sums of their own, as kernels of boards read them: "UD8u".
+BLOCKS = "UD"
+
 
 def _dense_type(types: Types, attrs: Attrs) -> Type:
     data, weight = tensors(types)
@@ -42,7 +45,8 @@ def _dense_type(types: Types, attrs: Attrs) -> Type:
 def _dense_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
     if attrs["weight_layout"] in PLAIN:
         return [topi.nn.dense(inputs[0], inputs[1], attrs["out_dtype"])]
-    return [topi.nn.dense_pack(inputs[0], inputs[1], attrs["out_dtype"], attrs["units"])]
+    made = topi.nn.dense_blocks if attrs["weight_layout"].startswith(BLOCKS) else topi.nn.dense_pack
+    return [made(inputs[0], inputs[1], attrs["out_dtype"], attrs["units"])]
 
 
 register(
