@@ -63,7 +63,8 @@ def _conv2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
     kernel = _to_layout(call.args[1], attrs["kernel_layout"], "OIHW")
     g = _to_layout(g, layout, "NCHW")
     _, _, height, width = transform_shape(shape_of(call.args[0]), attrs["data_layout"], "NCHW")
-    kh, kw = transform_shape(shape_of(call.args[1]), attrs["kernel_layout"], "OIHW")[2:]
+    filters = transform_shape(shape_of(call.args[1]), attrs["kernel_layout"], "OIHW")
+    kh, kw = filters[2:]
     _, _, oh, ow = transform_shape(shape_of(call), layout, "NCHW")
     window = {name: attrs[name] for name in ("strides", "padding", "dilation", "groups")}
     pads, strides, dilation = attrs["padding"], attrs["strides"], attrs["dilation"]
@@ -71,7 +72,7 @@ def _conv2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
         (o - 1) * strides[i] + (k - 1) * dilation[i] + 1 - pads[i] - pads[i + 2]
         for i, (o, k) in enumerate(((oh, kh), (ow, kw)))
     ]
-    of_data = _reaching(g, kernel, (height, width), reached, window)
+    of_data = _reaching(g, kernel, filters, (height, width), reached, window)
     of_kernel = nn.conv2d_backward_weight(g, data, kernel_size=(kh, kw), **window)
     return [
         _to_layout(of_data, "NCHW", attrs["data_layout"]),
@@ -79,18 +80,44 @@ def _conv2d_gradient(call: Call, g: Expr) -> list[Expr | None]:
     ]
 
 
-def _reaching(g: Expr, kernel: Expr, sizes: Sequence[Any], reached: Sequence[Any], window: Mapping[str, Any]) -> Expr:
-    """The transposed convolution with planes of `sizes`; without output padding they would be as `reached`.
+def _reaching(
+    g: Expr, kernel: Expr, shape: Sequence[Any], sizes: Sequence[Any], reached: Sequence[Any], window: Mapping[str, Any]
+) -> Expr:
+    """The transposed convolution, by a kernel of `shape` [O, C/groups, KH, KW], with planes of `sizes`; without output
+    padding they would be as `reached`.
 
-    Output padding is less than the stride. Kernels take a constant one: where symbolic sizes do not determine it, the
-    largest is taken and the result is cut.
+    Without strides it is a plain convolution by the turned kernel, which has more templates. Output padding is less
+    than the stride. Kernels take a constant one: where symbolic sizes do not determine it, the largest is taken and the
+    result is cut.
     """
     extra = [size - known for size, known in zip(sizes, reached)]
+    pads, groups = window["padding"], window["groups"]
+    span = [(size - 1) * step for size, step in zip(shape[2:], window["dilation"])]
+    around = [span[side % 2] - pad for side, pad in enumerate(pads)]
+    if all(step == 1 for step in window["strides"]) and all(isinstance(n, int) and n >= 0 for n in around):
+        plain = {"padding": around, "dilation": window["dilation"], "groups": groups}
+        return nn.conv2d(g, _turned(kernel, shape, groups), **plain)
     wide = [one if isinstance(one, int) else step - 1 for one, step in zip(extra, window["strides"])]
-    made = nn.conv2d_transpose(g, kernel, output_padding=wide, **window)
+    layout = "IOHW"
+    if groups == 1:  # the order that blocked layouts are made of
+        kernel, layout = transform.transpose(kernel, (1, 0, 2, 3)), "OIHW"
+    made = nn.conv2d_transpose(g, kernel, output_padding=wide, kernel_layout=layout, **window)
     if wide == extra:
         return made
     return transform.strided_slice(made, begin=(0, 0), end=tuple(sizes), strides=(1, 1), axes=(2, 3))
+
+
+def _turned(kernel: Expr, shape: Sequence[Any], groups: int) -> Expr:
+    """The kernel of `shape` [O, C/groups, KH, KW] as that of the way back: [C, O/groups, KH, KW], turned by 180°."""
+    outputs, inputs, *taps = shape
+    parts = transform.reshape(kernel, (groups, outputs // groups, inputs, *taps))
+    swapped = transform.reshape(
+        transform.transpose(parts, (0, 2, 1, 3, 4)), (groups * inputs, outputs // groups, *taps)
+    )
+    for axis, size in zip((2, 3), taps):
+        if size != 1:
+            swapped = transform.reverse(swapped, axis=axis)
+    return swapped
 
 
 def _to_layout(data: Expr, source: str, target: str) -> Expr:
@@ -119,7 +146,7 @@ def _backward_weight_gradient(call: Call, g: Expr) -> list[Expr | None]:
     for i, (o, k) in enumerate(zip(shape_of(out_gradient)[2:], attrs["kernel_size"])):
         span = (o - 1) * attrs["strides"][i] + (k - 1) * attrs["dilation"][i] + 1
         reached.append(span - attrs["padding"][i] - attrs["padding"][i + 2])
-    return [nn.conv2d(data, g, **window), _reaching(out_gradient, g, sizes, reached, window)]
+    return [nn.conv2d(data, g, **window), _reaching(out_gradient, g, shape_of(call), sizes, reached, window)]
 
 
 set_gradient("nn.conv2d", _conv2d_gradient)
