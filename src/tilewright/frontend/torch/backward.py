@@ -11,7 +11,9 @@ from typing import Any
 from tilewright.frontend.idioms import broadcast_to, constant, product, rank_of, reshape, shape_of
 from tilewright.frontend.signature import apply
 from tilewright.frontend.torch.node import TorchNode
+from tilewright.frontend.torch.pooling import window_of
 from tilewright.frontend.torch.registry import converts, find_converter
+from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Var
 from tilewright.relay.ir.type import TensorType
@@ -100,6 +102,13 @@ def convert_max_pool_backward(node: TorchNode, grad_output: Expr, indices: Expr)
     """Each gradient goes to the position that its window's largest element had; those of one position are summed."""
     data = node["self"]
     rank = 3 if "3d" in node.target else 2
+    whole = node.target.startswith("aten.max_pool2d") and set(node.pair("dilation", 2, 1)) == {1}
+    if whole and is_static((*shape_of(data)[-2:], *shape_of(grad_output)[-2:])):
+        kernel, step, _, before = window_of(node, 2)
+        sizes = shape_of(data)[-2:]
+        gradient, index = (op.expand_dims(x, 0) if rank_of(x) == 3 else x for x in (grad_output, indices))
+        made = op.nn.max_pool2d_grad_at(gradient, index, sizes, kernel, step, (*before, *before))
+        return reshape(made, node.shape)
     lead, plane = shape_of(data)[:-rank], product(shape_of(data)[-rank:])
     windows = product(shape_of(grad_output)[-rank:])
     zeros = broadcast_to(constant(0, tensor_type_of(grad_output).dtype), (product(lead), plane))

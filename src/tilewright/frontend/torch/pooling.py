@@ -41,7 +41,7 @@ def convert_max_pool(node: TorchNode) -> Expr:
 
 def _max_pool(node: TorchNode, data: Expr, rank: int) -> Expr:
     """Padded as far as the windows of the result reach, whichever way the number of windows was rounded."""
-    kernel, step, dilation, before = _window(node, rank)
+    kernel, step, dilation, before = window_of(node, rank)
     after = _after(node, shape_of(data)[-rank:], kernel, step, dilation, before, rank)
     made: Expr = _MAX[rank](data, pool_size=kernel, strides=step, dilation=dilation, padding=(*before, *after))
     for axis, extent in enumerate(node.shape[-rank:], start=2):
@@ -49,7 +49,8 @@ def _max_pool(node: TorchNode, data: Expr, rank: int) -> Expr:
     return made
 
 
-def _window(node: TorchNode, rank: int) -> tuple[tuple[int, ...], ...]:
+def window_of(node: TorchNode, rank: int) -> tuple[tuple[int, ...], ...]:
+    """Size, stride, dilation and padding of the windows along each of `rank` axes."""
     kernel = node.pair("kernel_size", rank)
     return kernel, node.pair("stride", rank, kernel), node.pair("dilation", rank, 1), node.pair("padding", rank, 0)
 
@@ -76,7 +77,15 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     extents, counts = shape_of(data)[2:], node.shape_at(0)[-rank:]
     if not is_static([*extents, *counts]):
         node.unsupported("the positions of maxima in planes of symbolic extent")
-    kernel, step, dilation, before = _window(node, rank)
+    kernel, step, dilation, before = window_of(node, rank)
+    if fits_planes(rank, kernel, dilation, extents):
+        values = _max_pool(node, data, rank)
+        padding = (*before, *_after(node, extents, kernel, step, dilation, before, rank))
+        whole = op.nn.max_pool2d(data, kernel, step, dilation, padding)
+        index = op.nn.max_pool2d_indices(data, whole, kernel, step, padding, dilation)
+        for axis, extent in enumerate(counts, start=2):
+            index = slice_axis(index, axis, 0, extent)
+        return [reshape(values, node.shape_at(0)), reshape(index, node.shape_at(1))]
     grids = []
     for axis in range(rank):
         reach = np.arange(counts[axis])[:, None] * step[axis] + np.arange(kernel[axis]) * dilation[axis] - before[axis]
@@ -87,12 +96,17 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
     return [values, reshape(op.gather(plane, axis=3, indices=found), node.shape_at(1))]
 
 
+def fits_planes(rank: int, kernel: Sequence[int], dilation: Sequence[int], extents: Sequence[int]) -> bool:
+    """True for windows on planes whose elements `nn.max_pool2d_indices` can number in the order of the window."""
+    return rank == 2 and (kernel[1] - 1) * dilation[1] < extents[1] * dilation[0]
+
+
 @converts("aten.avg_pool1d", "aten.avg_pool2d", "aten.avg_pool3d")
 def convert_avg_pool(node: TorchNode) -> Expr:
     """The sum of each window over the elements that count: those of the data, or of the padding too."""
     rank = _axes(node)
     data = _batched(node["self"], rank)
-    kernel, step, _, before = _window(node, rank)
+    kernel, step, _, before = window_of(node, rank)
     options = {"pool_size": kernel, "strides": step}
     function = {1: op.nn.avg_pool1d, 2: op.nn.avg_pool2d, 3: op.nn.avg_pool3d}[rank]
     if not any(before) and not node["ceil_mode"]:

@@ -52,6 +52,11 @@ def _recurrent(_attrs: Attrs, types: Types, _result: TensorType) -> int:
     return types[0].shape[-1] // types[2].shape[0]
 
 
+def _weight_gradient(_attrs: Attrs, types: Types, _result: TensorType) -> int:
+    """The pixels of one channel of the result, in all images; the operands are its gradient and the data."""
+    return types[0].size // types[0].shape[1]
+
+
 def _letter(layout: str, shape: tuple[int, ...], letter: str) -> int:
     """The whole extent of an axis, its blocks included: 64 for "O" of "OIHW16i16o" and [4, 4, 3, 3, 16, 16]."""
     names = [c for c in layout if c.isalpha()]
@@ -63,6 +68,7 @@ transposed_convolution = multiply_adds(_transposed)
 winograd = multiply_adds(_winograd)
 product = multiply_adds(_product)
 attention = multiply_adds(_attention)
+weight_gradient = multiply_adds(_weight_gradient)
 recurrent = multiply_adds(_recurrent)
 
 

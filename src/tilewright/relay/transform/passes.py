@@ -29,6 +29,7 @@ from tilewright.relay.transform.fuse.combine_parallel_dense import combine_paral
 from tilewright.relay.transform.fuse.defuse_ops import defuse_ops
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
 from tilewright.relay.transform.fuse.fuse_ops import MAX_GROUP, fuse_ops
+from tilewright.relay.transform.fuse.recompute import recompute
 from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.gradient.lazy_gradient_init import lazy_gradient_init
 from tilewright.relay.transform.layout.alter_layout import alter_layout
@@ -41,6 +42,7 @@ from tilewright.relay.transform.layout.pack_dense import pack_dense
 from tilewright.relay.transform.layout.pack_recurrent import pack_recurrent
 from tilewright.relay.transform.layout.pad_channels import pad_channels
 from tilewright.relay.transform.layout.row_products import row_products
+from tilewright.relay.transform.layout.weight_gradients import weight_gradients
 from tilewright.relay.transform.layout.widen_groups import widen_groups
 from tilewright.relay.transform.manager.annotate_spans import annotate_spans
 from tilewright.relay.transform.manager.capture_post_dfs_index_in_spans import capture_post_dfs_index_in_spans
@@ -106,6 +108,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("fake_quantization_to_integer", 2, "", fake_quantization_to_integer),
     GraphPass("dequantized_products", 2, "", dequantized_products),
     GraphPass("bitserial_products", 3, "", bitserial_products),
+    GraphPass("weight_gradients", 3, "", weight_gradients),
     GraphPass("expand_operators", 0, "", expand_operators),
     GraphPass("fold_empty", 0, "", fold_empty),
     GraphPass("scan_gathers", REQUIRED, "", scan_gathers),
@@ -134,6 +137,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("fold_packed_weights", 2, "", fold_constant),
     GraphPass("dead_code", 1, "DeadCodeElimination", dead_code),
     GraphPass("split_args", 1, "SplitArgs", split_args),
+    GraphPass("recompute", 3, "", recompute),
     GraphPass("fuse_ops", 0, "", _fused),
     GraphPass("quantized_floats", 3, "", quantized_floats),
 )
@@ -141,8 +145,8 @@ PIPELINE: tuple[GraphPass, ...] = (
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
     "bitserial_products", "dot_products", "bfloat16_products", "float16_products", "lookup_tables", "quantized_floats",
-    "fuse_attention", "narrow_attention", "pad_channels", "widen_groups", "alter_layout", "batch_products",
-    "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
+    "weight_gradients", "fuse_attention", "narrow_attention", "pad_channels", "widen_groups", "alter_layout",
+    "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -4,6 +4,7 @@ from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.attention import attention
 from tilewright.topi.nn.bitserial import bitserial_conv2d_pack, bitserial_dense_pack
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
+from tilewright.topi.nn.conv2d_backward_weight import conv2d_backward_weight
 from tilewright.topi.nn.conv2d_blocked import conv2d_first_NCHWc, conv2d_NCHWc, depthwise_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_grouped import grouped_conv2d_NCHWc
 from tilewright.topi.nn.conv2d_nhwc import conv2d_nhwc, conv2d_nhwc_blocks, depthwise_conv2d_nhwc
@@ -19,8 +20,8 @@ from tilewright.topi.nn.dot_product import batch_matmul_dot, conv2d_dot_NCHWc, d
 from tilewright.topi.nn.narrow_attention import narrow_attention
 from tilewright.topi.nn.normalization import batch_norm, group_norm, layer_norm, lrn
 from tilewright.topi.nn.pad import mirror_pad, pad
-from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, pool2d
-from tilewright.topi.nn.pooling_grad import max_pool2d_grad
+from tilewright.topi.nn.pooling import adaptive_pool2d, global_pool2d, max_pool2d_indices, pool2d
+from tilewright.topi.nn.pooling_grad import max_pool2d_grad, max_pool2d_grad_at
 from tilewright.topi.nn.recurrent import recurrent
 from tilewright.topi.nn.softmax import log_softmax, softmax
 
@@ -34,6 +35,7 @@ __all__ = [
     "bitserial_conv2d_pack",
     "bitserial_dense_pack",
     "conv2d_NCHWc",
+    "conv2d_backward_weight",
     "conv2d_dot_NCHWc",
     "conv2d_first_NCHWc",
     "conv2d_nchw",
@@ -64,6 +66,8 @@ __all__ = [
     "lrn",
     "matmul",
     "max_pool2d_grad",
+    "max_pool2d_grad_at",
+    "max_pool2d_indices",
     "mirror_pad",
     "narrow_attention",
     "pad",

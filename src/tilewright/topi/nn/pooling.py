@@ -83,14 +83,7 @@ def pool2d(
 
     Padding is no stage: the reduction leaves out the taps beside the image.
     """
-    positions, out_shape = spatial_axes(layout), list(extents(x))
-    axes: dict[int, _Axis] = {}
-    for i, (a, name) in enumerate(zip(positions, ("kh", "kw"))):
-        size, window = out_shape[a], (pool_size[i], strides[i], padding[i], padding[i + 2], dilation[i])
-        out_shape[a] = pool_output(size, *window, ceil_mode)
-        axes[a] = _Axis(size, *window, out_shape[a], te.reduce_axis((0, pool_size[i]), name=name))
-    facts = {"pool_size": pool_size, "strides": strides, "padding": padding, "dilation": dilation}
-    attrs = {name: tuple(values) for name, values in facts.items()} | {"layout": layout}
+    axes, out_shape, attrs = _axes(x, pool_size, strides, padding, dilation, ceil_mode, layout)
 
     def reduced(reducer: Any, dtype: Any, name: str) -> Tensor:
         def body(*indices: Any) -> Any:
@@ -107,6 +100,66 @@ def pool2d(
         return reduced(te.max, x.dtype, "pool_max")
     total = reduced(te.sum, average_dtype(x.dtype, pool_size[0] * pool_size[1]), "pool_sum")
     return _average(total, lambda i: [axis.covered(i[a], count_include_pad) for a, axis in axes.items()], x.dtype)
+
+
+def _axes(
+    x: Tensor,
+    pool_size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    layout: str,
+) -> tuple[dict[int, _Axis], list[Size], dict[str, Any]]:
+    """Pooling along each spatial axis, by its position; the shape of the result; the attributes of its stage."""
+    out_shape = list(extents(x))
+    axes: dict[int, _Axis] = {}
+    for i, (a, name) in enumerate(zip(spatial_axes(layout), ("kh", "kw"))):
+        size, window = out_shape[a], (pool_size[i], strides[i], padding[i], padding[i + 2], dilation[i])
+        out_shape[a] = pool_output(size, *window, ceil_mode)
+        axes[a] = _Axis(size, *window, out_shape[a], te.reduce_axis((0, pool_size[i]), name=name))
+    facts = {"pool_size": pool_size, "strides": strides, "padding": padding, "dilation": dilation}
+    return axes, out_shape, {name: tuple(values) for name, values in facts.items()} | {"layout": layout}
+
+
+def max_pool2d_indices(
+    x: Tensor,
+    largest: Tensor,
+    pool_size: Sequence[int],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+) -> Tensor:
+    """The index within its plane of the first element of each window of `x` [N, C, H, W] that is the `largest`, which
+    are their maxima; NaN counts as the largest. int64.
+
+    Stages: pool_first, the element counted from the window's first, of which a plane has less than 2^31; pool_index.
+    """
+    axes, out_shape, attrs = _axes(x, pool_size, strides, padding, dilation, ceil_mode, "NCHW")
+    (rows, columns), width = axes.values(), extents(x)[3]
+
+    def first(*indices: Any) -> Any:
+        where, inside = list(indices), []
+        for a, axis in axes.items():
+            where[a], conditions = axis.read(indices[a])
+            inside += conditions
+        value = x(*where)
+        hit = tir.greater_equal(value, largest(*indices))
+        if x.dtype.is_float:
+            hit = tir.any(hit, tir.isnan(value))
+        offset = (rows.taps * rows.dilation * width + columns.taps * columns.dilation).astype("int32")
+        never = tir.const(2**31 - 1, "int32")
+        taps, condition = [rows.taps, columns.taps], tir.all(*inside) if inside else None
+        return te.min(tir.select(hit, offset, never), axis=taps, where=condition)
+
+    offset = te.compute(out_shape, first, name="pool_first", tag=tag.POOL, attrs=attrs)
+
+    def index(n: Any, c: Any, y: Any, z: Any) -> Any:
+        start = (y * rows.stride - rows.before) * width + z * columns.stride - columns.before
+        return (start.astype("int32") + offset(n, c, y, z)).astype("int64")
+
+    return te.compute(out_shape, index, name="pool_index", tag=tag.ELEMWISE)
 
 
 def _average(total: Tensor, counts: Callable[[Any], list[Any]], dtype: Any) -> Tensor:

@@ -13,8 +13,10 @@ from typing import Any
 from tilewright import te, tir
 from tilewright.te import Tensor
 from tilewright.topi import tag
+from tilewright.topi.nn.conv2d import workload
 from tilewright.topi.nn.pooling import spatial_axes
-from tilewright.topi.util import clamped, constant_shape, lowest
+from tilewright.topi.transform import injective
+from tilewright.topi.util import clamped, constant_shape, extents, lowest
 
 
 class _Windows:
@@ -42,7 +44,7 @@ class _Windows:
 
 
 def _windows(out_gradient: Tensor, attrs: Any, axes: Sequence[int]) -> list[_Windows]:
-    shape = constant_shape(out_gradient)
+    shape = extents(out_gradient)
     return [
         _Windows(attrs["pool_size"][i], attrs["strides"][i], attrs["padding"][i], attrs["dilation"][i], shape[a], name)
         for i, (a, name) in enumerate(zip(axes, ("jh", "jw")))
@@ -103,3 +105,47 @@ def max_pool2d_grad(out_gradient: Tensor, data: Tensor, attrs: Any) -> Tensor:
         return te.sum(value, axis=[w.axis for w in windows])
 
     return te.compute(constant_shape(data), total, name="T_max_pool2d_grad", tag=tag.COMM_REDUCE)
+
+
+def max_pool2d_grad_at(out_gradient: Tensor, index: Tensor, attrs: Any) -> Tensor:
+    """The gradient of the data [N, C, *sizes]: each window's goes to the element whose index within the plane it has.
+
+    Positions with one remainder to the stride are a phase, as of a transposed convolution, whose schedule it has.
+    Stages: max_pool2d_phases [N, C, QH, SH, SW, QW], the sum over the windows above; T_max_pool2d_grad_at.
+    """
+    (batch, channels, *outs), (height, width) = extents(out_gradient), attrs["sizes"]
+    (sh, sw), before = attrs["strides"], attrs["padding"][:2]
+    steps = [-(-size // stride) for size, stride in zip(attrs["pool_size"], (sh, sw))]
+    axes = [te.reduce_axis((0, count), name=name) for count, name in zip(steps, ("jh", "jw"))]
+
+    def over(side: int, quotient: Any, phase: Any) -> tuple[Any, list[Any]]:
+        """The window of one step at the position stride * quotient + phase, and whether it is one, where in doubt."""
+        stride, size, out = attrs["strides"][side], attrs["pool_size"][side], outs[side]
+        shifted = phase + before[side]
+        window, last = (
+            quotient + shifted // stride - axes[side].var,
+            (attrs["sizes"][side] - 1 + before[side]) // stride,
+        )
+        known = [tir.likely(axes[side].var * stride + shifted % stride < size)] if size % stride else []
+        known += [tir.likely(window >= 0)] if steps[side] > 1 else []
+        return window, known + ([tir.likely(tir.less(window, out))] if last >= out else [])
+
+    def total(n: Any, c: Any, qh: Any, y: Any, x: Any, qw: Any) -> Any:
+        (row, above), (column, beside) = over(0, qh, y), over(1, qw, x)
+        own = ((qh * sh + y) * width + qw * sw + x).astype("int32")
+        hit = tir.eq(index(n, c, row, column).astype("int32"), own)
+        value = tir.select(hit, out_gradient(n, c, row, column), tir.const(0, out_gradient.dtype))
+        return te.sum(value, axis=axes, where=tir.all(*above, *beside) if above or beside else None)
+
+    phases = te.compute(
+        (batch, channels, -(-height // sh), sh, sw, -(-width // sw)),
+        total,
+        name="max_pool2d_phases",
+        tag=tag.CONV2D_TRANSPOSE,
+        attrs=workload((sh, sw), attrs["padding"], (1, 1), channels),
+    )
+    return injective(
+        (batch, channels, height, width),
+        lambda n, c, y, x: phases(n, c, y // sh, y % sh, x % sw, x // sw),
+        "T_max_pool2d_grad_at",
+    )

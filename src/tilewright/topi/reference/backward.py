@@ -56,6 +56,29 @@ def pool2d_grad(gradient: np.ndarray, data: np.ndarray, kind: str, attrs: Any) -
     return layout_transform(np.ascontiguousarray(result), "NCHW", attrs["layout"])
 
 
+def max_pool2d_indices(data: np.ndarray, largest: np.ndarray, attrs: Any) -> np.ndarray:
+    """[N, C, OH, OW]: the index within its plane of the first element of each window that is the largest or NaN."""
+    (kh, kw), (sh, sw), (dh, dw) = attrs["pool_size"], attrs["strides"], attrs["dilation"]
+    height, width = data.shape[2:]
+    found = np.full(largest.shape, -1, "int64")
+    for i, j in np.ndindex(largest.shape[2:]):
+        for y, x in reversed(list(np.ndindex(kh, kw))):
+            row, column = i * sh - attrs["padding"][0] + y * dh, j * sw - attrs["padding"][1] + x * dw
+            if 0 <= row < height and 0 <= column < width:
+                value = data[:, :, row, column]
+                hit = (value >= largest[:, :, i, j]) | np.isnan(value)
+                found[:, :, i, j] = np.where(hit, row * width + column, found[:, :, i, j])
+    return found
+
+
+def max_pool2d_grad_at(gradient: np.ndarray, index: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """[N, C, *sizes]: each gradient added at the index within the plane that belongs to it."""
+    planes = gradient.shape[0] * gradient.shape[1]
+    total = np.zeros((planes, sizes[0] * sizes[1]), gradient.dtype)
+    np.add.at(total, (np.arange(planes)[:, None], index.reshape(planes, -1)), gradient.reshape(planes, -1))
+    return total.reshape(*gradient.shape[:2], *sizes)
+
+
 def window_counts(sizes: Sequence[int], out: Sequence[int], attrs: Any) -> np.ndarray:
     """[OH, OW]: how many elements each window of an average pooling averages (never below 1)."""
     sides = []

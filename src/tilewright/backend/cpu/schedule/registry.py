@@ -9,6 +9,7 @@ from tilewright import te
 from tilewright.backend.cpu.schedule.attention import ATTENTION
 from tilewright.backend.cpu.schedule.bitserial import BITSERIAL
 from tilewright.backend.cpu.schedule.conv2d import CONV2D, CONV2D_TRANSPOSE
+from tilewright.backend.cpu.schedule.conv2d_backward_weight import CONV2D_BACKWARD_WEIGHT
 from tilewright.backend.cpu.schedule.conv2d_nchw import CONV2D_1X1_NCHW, CONV2D_NCHW, schedule_conv2d_transpose_nchw
 from tilewright.backend.cpu.schedule.dense_blockwise import DENSE_BLOCKWISE
 from tilewright.backend.cpu.schedule.depthwise_conv2d import DEPTHWISE_CONV2D
@@ -38,6 +39,7 @@ def _without_choices(tag: str, schedule: Callable[[te.Schedule, te.Tensor, te.Te
 
 _TEMPLATES = (
     CONV2D,
+    CONV2D_BACKWARD_WEIGHT,
     GROUPED_CONV2D,
     DEPTHWISE_CONV2D,
     CONV2D_WINOGRAD,

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.relay.ir.expr import Attrs, Call, Constant, Expr
 from tilewright.relay.ir.registry import set_gradient
 from tilewright.relay.op import nn, reduce, tensor, transform
+from tilewright.relay.op.gather import gather
 from tilewright.relay.op.gradients.common import number, shape_of, tensor_type
 from tilewright.topi.layout import transform_shape
 from tilewright.topi.nn.pooling import spatial_axes
@@ -62,7 +63,16 @@ def _max_pool2d_grad_gradient(call: Call, g: Expr) -> list[Expr | None]:
     return [back(chosen), None]
 
 
+def _max_pool2d_grad_at_gradient(call: Call, g: Expr) -> list[Expr | None]:
+    """The element of `g` that each index names."""
+    index = call.args[1]
+    lead = shape_of(index)[:2]
+    plane, where = (transform.reshape(x, (*lead, -1)) for x in (g, index))
+    return [transform.reshape(gather(plane, axis=2, indices=where), shape_of(index)), None]
+
+
 set_gradient("nn.max_pool2d", _max_pool2d_gradient)
+set_gradient("nn.max_pool2d_grad_at", _max_pool2d_grad_at_gradient)
 set_gradient("nn.max_pool2d_grad", _max_pool2d_grad_gradient)
 set_gradient("nn.avg_pool2d", _avg_pool2d_gradient)
 

@@ -16,7 +16,14 @@ from tilewright.relay.op.nn.activation import (
 from tilewright.relay.op.nn.attention import (
     attention,
 )
-from tilewright.relay.op.nn.backward import avg_pool2d_grad, conv2d_backward_weight, dilate, max_pool2d_grad
+from tilewright.relay.op.nn.backward import (
+    avg_pool2d_grad,
+    conv2d_backward_weight,
+    dilate,
+    max_pool2d_grad,
+    max_pool2d_grad_at,
+    max_pool2d_indices,
+)
 from tilewright.relay.op.nn.bits import bitpack, bitserial_conv2d, bitserial_dense
 from tilewright.relay.op.nn.bitserial import contrib_bitserial_conv2d, contrib_bitserial_dense
 from tilewright.relay.op.nn.byte_conv import (
@@ -195,6 +202,8 @@ __all__ = [
     "max_pool1d",
     "max_pool2d",
     "max_pool2d_grad",
+    "max_pool2d_grad_at",
+    "max_pool2d_indices",
     "max_pool3d",
     "mirror_pad",
     "mish",

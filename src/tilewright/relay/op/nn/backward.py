@@ -11,7 +11,7 @@ from tilewright.relay.ir import attributes as attr
 from tilewright.relay.ir.expr import Attrs, Call, Expr, const
 from tilewright.relay.ir.registry import OpPattern, TypeRule, get, register
 from tilewright.relay.ir.type import TensorType, Type
-from tilewright.relay.op import transform
+from tilewright.relay.op import transform, work
 from tilewright.relay.op.common import (
     Types,
     call,
@@ -95,6 +95,23 @@ def conv2d_backward_weight(
     )
 
 
+register(
+    "nn.contrib_conv2d_backward_weight",
+    num_inputs=2,
+    type_rule=_backward_weight_type,
+    compute=lambda attrs, inputs, _out: [topi.nn.conv2d_backward_weight(*inputs, **attrs)],
+    pattern=OpPattern.OPAQUE,
+    reference=lambda attrs, gradient, data: ref.conv2d_backward_weight(gradient, data, attrs),
+    flops=work.weight_gradient,
+    attributes={
+        "kernel_size": attr.per_axis(2),
+        **attr.window(2),
+        "groups": attr.integer(1),
+        "images": attr.integer(1),
+    },
+)
+
+
 # --------------------------------------------------------------------------------------------------------- pooling
 def _pool_grad_type(kind: str) -> TypeRule:
     def rule(types: Types, attrs: Attrs) -> Type:
@@ -122,6 +139,52 @@ register(
         "layout": attr.text("NCHW"),
         "ceil_mode": attr.flag(False),
     },
+)
+
+
+def _indices_type(types: Types, attrs: Attrs) -> Type:
+    data, largest = tensors(types)
+    window = {**attrs, "layout": "NCHW"}
+    wanted = get("nn.max_pool2d").type_rule([data], Attrs(window))
+    require(same_types(largest, tensor(wanted)), f"the maxima must be {wanted}, not {largest}")
+    (_, wide), dilation = attrs["pool_size"], attrs["dilation"]
+    require(
+        (wide - 1) * dilation[1] < data.shape[3] * dilation[0], f"windows {wide} wide do not fit rows of {data.shape}"
+    )
+    return TensorType(largest.shape, "int64")
+
+
+def _indices_reference(attrs: Attrs, data: np.ndarray, largest: np.ndarray) -> np.ndarray:
+    return ref.max_pool2d_indices(data, largest, attrs)
+
+
+register(
+    "nn.max_pool2d_indices",
+    num_inputs=2,
+    type_rule=_indices_type,
+    compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_indices(*inputs, **attrs)],
+    pattern=OpPattern.OPAQUE,
+    reference=_indices_reference,
+    attributes={"pool_size": attr.per_axis(2), **attr.window(2), "ceil_mode": attr.flag(False)},
+)
+
+
+def _grad_at_type(types: Types, attrs: Attrs) -> Type:
+    gradient, index = tensors(types)
+    same = gradient.ndim == 4 and same_types(index, TensorType(gradient.shape, "int64"))
+    require(all(step == 1 for step in attrs["dilation"]), "windows with dilation are not supported")
+    require(same, f"an index of int64 for each gradient [N, C, OH, OW] is needed, not {index} and {gradient}")
+    return TensorType((*gradient.shape[:2], *attrs["sizes"]), gradient.dtype)
+
+
+register(
+    "nn.max_pool2d_grad_at",
+    num_inputs=2,
+    type_rule=_grad_at_type,
+    compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_grad_at(*inputs, attrs)],
+    pattern=OpPattern.OPAQUE,
+    reference=lambda attrs, gradient, index: ref.max_pool2d_grad_at(gradient, index, attrs["sizes"]),
+    attributes={"pool_size": attr.per_axis(2), **attr.window(2), "sizes": attr.per_axis(2)},
 )
 
 
@@ -187,6 +250,37 @@ def max_pool2d_grad(
         layout=layout,
         ceil_mode=ceil_mode,
     )
+
+
+def max_pool2d_indices(
+    data: Expr,
+    largest: Expr,
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+    dilation: int | Sequence[int] = (1, 1),
+    ceil_mode: bool = False,
+) -> Call:
+    """The index within its plane, int64, of the first largest element of each window of `data` [N, C, H, W].
+
+    `largest` is what `max_pool2d` makes of the same windows."""
+    window = pool_attrs(pool_size, strides, padding, dilation)
+    return call("nn.max_pool2d_indices", data, largest, **window, ceil_mode=ceil_mode)
+
+
+def max_pool2d_grad_at(
+    out_grad: Expr,
+    index: Expr,
+    sizes: Sequence[int],
+    pool_size: int | Sequence[int] = (1, 1),
+    strides: int | Sequence[int] = (1, 1),
+    padding: int | Sequence[int] = (0, 0),
+) -> Call:
+    """The gradient of the data [N, C, *sizes] of `max_pool2d`, by the indices of `max_pool2d_indices`.
+
+    Indices outside their window get nothing."""
+    window = pool_attrs(pool_size, strides, padding, (1, 1))
+    return call("nn.max_pool2d_grad_at", out_grad, index, **window, sizes=tuple(sizes))
 
 
 def avg_pool2d_grad(
