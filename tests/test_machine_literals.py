@@ -38,7 +38,8 @@ FORMATS = (
     "codegen/llvm/half.py", "codegen/source/literals.py", "runtime/container.py", "runtime/dlpack.py", "runtime/elf.py",
     "runtime/gpu/cuda.py", "runtime/gpu/cuda_dlpack.py", "runtime/gpu/cuda_driver.py", "runtime/gpu/vulkan.py",
     "runtime/gpu/vulkan_driver.py", "runtime/host_ops/threefry.py", "runtime/loader.py", "runtime/relocations.py",
-    "runtime/shared_library.py", "runtime/wasm.py",
+    "backend/wasm/binary.py", "backend/wasm/link.py", "backend/wasm/object_file.py", "runtime/shared_library.py",
+    "runtime/wasm.py", "runtime/web/machine.py",
 )  # fmt: skip
 
 #: Constants that no processor changes, by the reason.

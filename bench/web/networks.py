@@ -38,7 +38,7 @@ def feeds_of(model: tw.runtime.model.Model) -> dict[str, np.ndarray]:
 
 
 def measure(path: Path, options: argparse.Namespace) -> dict[str, dict[str, float]]:
-    """What `compare.mjs` found for one network, with deviations and sizes."""
+    """The figures of `compare.mjs` for one network, with deviations and sizes."""
     import onnxruntime
 
     with tempfile.TemporaryDirectory(prefix="tilewright-bench-web-") as folder:

@@ -29,7 +29,7 @@ def compiled(model: Any, target: str = "wasm", **options: Any) -> WebModel:
 
 
 def in_node(folder: Path, script: str, *flags: str) -> str:
-    """What a script prints that imports the model's files."""
+    """The text that a script prints, which imports the model's files."""
     (folder / "script.mjs").write_text(f'import {{ load, TilewrightError }} from "./model.mjs";\n{script}')
     done = subprocess.run([NODE or "", *flags, "script.mjs"], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -25,13 +25,13 @@ from tilewright.tir.stmt import PrimFunc
 
 
 class WasmBackend(CpuBackend):
-    """Any WebAssembly machine. A target with vectors, not said to be relaxed, is compiled for both."""
+    """Any WebAssembly machine. A target with vectors that does not name relaxed ones is compiled for both."""
 
     @cached_property
     def variants(self) -> tuple[Target, ...]:
         """The targets that code is made for, the first with the fewest features. Kernels differ in instructions only.
 
-        Relaxed vectors have fused multiply-adds; whoever says what the target has gets that alone.
+        Relaxed vectors have fused multiply-adds; a target that names them is compiled for them alone.
         """
         target = self.target
         if not target.supports("simd128") or target.supports("relaxed-simd"):
@@ -50,7 +50,7 @@ class WasmBackend(CpuBackend):
         return False
 
     def obstacle(self) -> str:
-        """Where it runs."""
+        """Other machines run it."""
         return "WebAssembly runs in browsers, Node and wasmtime, not in this process"
 
     def dot_operands(self) -> tuple[str, str] | None:

@@ -36,7 +36,7 @@ _I32, _FUNCREF, _CONST, _END = b"\x7f", b"\x70", b"\x41", b"\x0b"
 _MOST_DATA = 1 << 31  # bytes; beyond are addresses of no module
 
 #: A function or data segment: the number of its object, its kind, and its index there.
-Place = tuple[int, int, int]
+Key = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -48,38 +48,38 @@ class Import:
 
 
 class _Layout:
-    """What becomes part of the module, in order: functions, segments with addresses, types, entries of the table."""
+    """The contents of the module in order: functions, segments with addresses, types, entries of the table."""
 
     def __init__(self, objects: Sequence[ObjectFile], exports: Mapping[str, str]) -> None:
         self.objects = objects
         self.defined, self.offsets = _definitions(objects)
         self.imports: dict[str, Import] = {}
-        self.live: dict[Place, None] = {}
+        self.live: dict[Key, None] = {}
         for name in exports.values():
             if self.defined.get(name, (0, DATA, 0))[1] != FUNCTION:
                 raise damaged(f"nothing defines the function {name}")
         self._reach([self.defined[name] for name in exports.values()])
-        functions = [place for place in self.live if place[1] == FUNCTION]
-        self.functions = {place: len(self.imports) + i for i, place in enumerate(functions)}
+        functions = [key for key in self.live if key[1] == FUNCTION]
+        self.functions = {key: len(self.imports) + i for i, key in enumerate(functions)}
         self.imported = {name: i for i, name in enumerate(self.imports)}
         self.types: dict[bytes, int] = {}
         self.table: dict[int, int] = {}
-        self.addresses: dict[Place, int] = {}
+        self.addresses: dict[Key, int] = {}
         end = _STACK
-        for place in self.live:
-            if place[1] == DATA:
-                part = self.part(place)
-                self.addresses[place] = round_up(end, 1 << part.alignment)
-                end = self.addresses[place] + len(part.body)
+        for key in self.live:
+            if key[1] == DATA:
+                part = self.part(key)
+                self.addresses[key] = round_up(end, 1 << part.alignment)
+                end = self.addresses[key] + len(part.body)
         self.heap = round_up(end, _ALIGNMENT)
 
-    def part(self, place: Place) -> Part:
-        """The bytes of a place."""
-        number_, kind, index = place
+    def part(self, key: Key) -> Part:
+        """The bytes of a function or a segment."""
+        number_, kind, index = key
         found = self.objects[number_]
         return (found.bodies if kind == FUNCTION else found.segments)[index]
 
-    def target(self, number_: int, symbol: Symbol) -> Place | None:
+    def target(self, number_: int, symbol: Symbol) -> Key | None:
         """The definition that a symbol of an object means; None for an imported function."""
         if symbol.is_defined and (symbol.flags & LOCAL or not symbol.flags & WEAK):
             return number_, symbol.kind, symbol.index
@@ -87,28 +87,28 @@ class _Layout:
 
     def address(self, number_: int, symbol: Symbol) -> int:
         """The address of a symbol's data."""
-        place = self.target(number_, symbol)
-        assert place is not None, "what is reached was found"
-        own = place[0] == number_ and place[2] == symbol.index and symbol.is_defined
-        return self.addresses[place] + (symbol.offset if own else self.offsets[symbol.name])
+        key = self.target(number_, symbol)
+        assert key is not None, "what is reached was found"
+        own = key[0] == number_ and key[2] == symbol.index and symbol.is_defined
+        return self.addresses[key] + (symbol.offset if own else self.offsets[symbol.name])
 
-    def _reach(self, places: list[Place]) -> None:
-        """Note what is reached from `places`, in the order in which it is found."""
-        while places:
-            place = places.pop()
-            if place in self.live:
+    def _reach(self, keys: list[Key]) -> None:
+        """Note what is reached from `keys`, in the order in which it is found."""
+        while keys:
+            key = keys.pop()
+            if key in self.live:
                 continue
-            self.live[place] = None
-            found = self.objects[place[0]]
-            for relocation in self.part(place).relocations:
+            self.live[key] = None
+            found = self.objects[key[0]]
+            for relocation in self.part(key).relocations:
                 if relocation.kind == TYPE_INDEX:
                     continue
                 symbol = found.symbols[relocation.index]
                 if symbol.kind in (GLOBAL, TABLE):
                     continue
-                target = self.target(place[0], symbol)
+                target = self.target(key[0], symbol)
                 if target is not None and target[1] == symbol.kind:
-                    places.append(target)
+                    keys.append(target)
                 elif symbol.kind == FUNCTION and not symbol.is_defined:
                     kind = found.types[found.imported[symbol.index]]
                     if self.imports.setdefault(symbol.name, Import(symbol.name, kind)).type != kind:
@@ -135,9 +135,9 @@ def link(
     `ArtifactError` where something is defined twice, or nowhere.
     """
     layout = _Layout(objects, exports)
-    bodies = [_filled(layout, place) for place in layout.functions]
-    segments = [(layout.addresses[place], _filled(layout, place)) for place in layout.addresses]
-    signatures = [layout.type_index(_type_of(objects, place)) for place in layout.functions]
+    bodies = [_filled(layout, key) for key in layout.functions]
+    segments = [(layout.addresses[key], _filled(layout, key)) for key in layout.addresses]
+    signatures = [layout.type_index(_type_of(objects, key)) for key in layout.functions]
     imported = [(entry.name, layout.type_index(entry.type)) for entry in layout.imports.values()]
     parts = [
         section(1, [vector(list(layout.types))]),
@@ -158,9 +158,9 @@ def link(
     return b"".join([MAGIC, *parts, *(custom(name, body) for name, body in sections)])
 
 
-def _definitions(objects: Sequence[ObjectFile]) -> tuple[dict[str, Place], dict[str, int]]:
+def _definitions(objects: Sequence[ObjectFile]) -> tuple[dict[str, Key], dict[str, int]]:
     """The definition of each name that objects share, a strong one, else the first weak one; and offsets of data."""
-    found: dict[str, Place] = {}
+    found: dict[str, Key] = {}
     offsets: dict[str, int] = {}
     strong: set[str] = set()
     for number_, one in enumerate(objects):
@@ -178,12 +178,12 @@ def _definitions(objects: Sequence[ObjectFile]) -> tuple[dict[str, Place], dict[
     return found, offsets
 
 
-def _filled(layout: _Layout, place: Place) -> bytes:
+def _filled(layout: _Layout, key: Key) -> bytes:
     """The bytes of a part with its relocations done."""
-    part = layout.part(place)
+    part = layout.part(key)
     made = bytearray(part.body)
     for relocation in part.relocations:
-        value = _value(layout, place[0], relocation)
+        value = _value(layout, key[0], relocation)
         width = RELOCATIONS[relocation.kind].width
         filled = (value & 0xFFFFFFFF).to_bytes(4, "little") if width == 4 else padded(value)
         made[relocation.offset : relocation.offset + width] = filled
@@ -191,7 +191,7 @@ def _filled(layout: _Layout, place: Place) -> bytes:
 
 
 def _value(layout: _Layout, number_: int, relocation: Relocation) -> int:
-    """What a relocation fills in: an index, or an address."""
+    """The number that a relocation fills in: an index, or an address."""
     found = layout.objects[number_]
     if relocation.kind == TYPE_INDEX:
         return layout.type_index(found.types[relocation.index])
@@ -212,9 +212,9 @@ def _value(layout: _Layout, number_: int, relocation: Relocation) -> int:
     return layout.table_index(function) if relocation.kind in TABLE_INDEX else function
 
 
-def _type_of(objects: Sequence[ObjectFile], place: Place) -> bytes:
-    found = objects[place[0]]
-    return found.types[found.signatures[place[2]]]
+def _type_of(objects: Sequence[ObjectFile], key: Key) -> bytes:
+    found = objects[key[0]]
+    return found.types[found.signatures[key[2]]]
 
 
 def _limits(least: int) -> bytes:
@@ -232,7 +232,7 @@ def _exports(layout: _Layout, exports: Mapping[str, str]) -> Iterator[bytes]:
 
 def _names(layout: _Layout) -> bytes:
     """The section `name`, with the functions that have one."""
-    known = {place: name for name, place in layout.defined.items()}
-    named = [(index, known[place]) for place, index in layout.functions.items() if place in known]
+    known = {key: name for name, key in layout.defined.items()}
+    named = [(index, known[key]) for key, index in layout.functions.items() if key in known]
     body = vector([number(index) + text(name) for index, name in named])
     return custom("name", b"\1" + number(len(body)) + body)

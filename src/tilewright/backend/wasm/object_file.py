@@ -23,7 +23,7 @@ _SEGMENTS, _INIT, _SYMBOLS = 5, 6, 8
 
 @dataclass(frozen=True)
 class Kind:
-    """How a relocation is written: which symbols it names, whether a number is added, and in how many bytes."""
+    """A kind of relocation: the kind of symbols that it names, its addend, and the bytes that it fills."""
 
     symbol: int
     has_addend: bool
@@ -236,7 +236,7 @@ def _symbol(inner: Reader, found: ObjectFile) -> Symbol:
 
 
 def _relocations(body: Reader, found: ObjectFile, parts: list[Part]) -> None:
-    """Give each part its relocations, whose offsets rise and count from the beginning of the section."""
+    """Hand each part its relocations, whose offsets rise and count from the beginning of the section."""
     body.number()
     entries = iter(sorted(body.vector(lambda inner: _relocation(inner, found)), key=lambda entry: entry.offset))
     entry = next(entries, None)

@@ -49,11 +49,11 @@ class Machine:
         return start
 
     def keep(self) -> None:
-        """What was taken so far stays."""
+        """Keep what was taken so far."""
         self._kept = self._end
 
     def release(self) -> None:
-        """What was taken since `keep` is free again."""
+        """Free what was taken since `keep`."""
         self._end = self._kept
 
     def write(self, address: int, data: Any) -> None:

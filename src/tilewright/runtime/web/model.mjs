@@ -161,7 +161,7 @@ export class Model {
     this._plan = this._dims + WORD * (about.dims?.length ?? 0);
     this._free = up(this._plan + WORD * (about.plan ?? 0), about.alignment);
     if (!about.plan) {
-      this._layout = this._place(about.inputs.map(({ shape }) => shape), about.outputs.map(({ shape }) => shape),
+      this._layout = this._lay_out(about.inputs.map(({ shape }) => shape), about.outputs.map(({ shape }) => shape),
         about.arena, about.scratch);
     } else this._reach(this._free);
   }
@@ -179,7 +179,7 @@ export class Model {
   }
 
   /** Addresses of inputs, outputs, arena and scratch for shapes, written into the slots. */
-  _place(inputs, outputs, arena, scratch) {
+  _lay_out(inputs, outputs, arena, scratch) {
     let end = this._free;
     const take = (bytes) => {
       const start = end;
@@ -279,6 +279,6 @@ export class Model {
     const found = Array.from(words.subarray(dims.length), Number);
     const rest = found.slice(table + 1);
     const outputs = this.outputs.map(({ shape }) => rest.splice(0, shape.length));
-    return this._place(values.map(({ shape }) => shape), outputs, found[table], found[stride]);
+    return this._lay_out(values.map(({ shape }) => shape), outputs, found[table], found[stride]);
   }
 }

@@ -67,7 +67,7 @@ class WebModel(ForeignModel):
 
     def time(self, inputs: Mapping[str, Value], repeat: int = 10, warmup: int = 1) -> list[float]:
         """Seconds of each of `repeat` runs in wasmtime after `warmup` others."""
-        shapes = self._place(by_name(inputs, self.inputs))
+        shapes = self._lay_out(by_name(inputs, self.inputs))
         found = []
         for turn in range(warmup + repeat):
             start = time.perf_counter()
@@ -78,7 +78,7 @@ class WebModel(ForeignModel):
         return found
 
     def _infer(self, arrays: list[Any], outputs: Sequence[Array] | None) -> list[Any]:
-        shapes = self._place(arrays)
+        shapes = self._lay_out(arrays)
         self._run()
         machine, results = self._machine, []
         for index, (spec, shape) in enumerate(zip(self.outputs, shapes, strict=True)):
@@ -108,7 +108,7 @@ class WebModel(ForeignModel):
         sizes = self.manifest.dynamic
         return None if sizes is None else ShapeProgram(sizes, self.inputs, self.manifest.alignment)
 
-    def _place(self, arrays: Sequence[Array]) -> list[tuple[int, ...]]:
+    def _lay_out(self, arrays: Sequence[Array]) -> list[tuple[int, ...]]:
         """Lay memory out, write the inputs and the slots; the shapes of the outputs."""
         machine, interface = self._machine, CInterface.of(self.manifest)
         machine.release()

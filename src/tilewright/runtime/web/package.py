@@ -16,7 +16,7 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.signature import TensorSpec
 
-#: What a variant needs of the engine, by a feature of its target, the best first.
+#: The need of a variant, by a feature of its target, the best first.
 _FEATURES = ("relaxed-simd", "simd128")
 _ARRAYS = {
     "bool": "Uint8Array", "bfloat16": "Uint16Array", "float16": "Float16Array | Uint16Array",
@@ -71,7 +71,7 @@ def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence
 
 
 def _variants(name: str, manifest: Manifest, modules: Sequence[bytes]) -> list[tuple[str, str, bytes]]:
-    """What each module needs, its file and its bytes, the best first."""
+    """The need of each module, its file and its bytes, the best first."""
     if len(modules) == 1:
         needed = next((feature for feature in _FEATURES if feature in manifest.cpu_features), "")
         return [(needed, f"{name}.wasm", modules[0])]
