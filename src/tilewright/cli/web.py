@@ -11,7 +11,7 @@ from tilewright.support import trace
 
 def is_web(target: str | None) -> bool:
     """True if models for a target are written as files for the web."""
-    if "wasm" not in (target or ""):
+    if target is None or "wasm" not in target:
         return False
     # an artifact of this machine needs no targets yet
     from tilewright.target import Target

@@ -59,7 +59,7 @@ class WebModel(ForeignModel):
         )
 
     def export_library(
-        self, path: str | os.PathLike[str], name: str | None = None, after: str = ""
+        self, path: str | os.PathLike[str], name: str | None = None, after: str = "", declared: str = ""
     ) -> tuple[Path, Path]:
         """Refused, like `save`."""
         self.save(path)

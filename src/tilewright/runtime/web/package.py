@@ -59,8 +59,10 @@ def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence
     except OSError as error:
         raise EnvironmentError_(f"cannot make the folder {folder}: {error.strerror or error}") from None
     with tempfile.TemporaryDirectory(prefix="tilewright-web-") as work:
-        for file, data in {**texts, **{file: module for _, file, module in variants}}.items():
-            Path(work, file).write_bytes(data if isinstance(data, bytes) else data.encode())
+        for file, text in texts.items():
+            Path(work, file).write_text(text, encoding="utf-8")
+        for _, file, module in variants:
+            Path(work, file).write_bytes(module)
         written = [*texts, *(file for _, file, _ in variants)]
         if weights.nbytes:
             written.append(f"{name}.bin")

@@ -87,7 +87,9 @@ def _list(call: Call) -> Any:
     for name in ("kind", "model"):
         if name in given:
             conditions.append((Job.kind if name == "kind" else Job.task["upload"].as_string()) == given[name])
-    found = call.store.page(call.owner, Page(tuple(conditions), limit=limit + 1, after=text_position(given.get("cursor"))))
+    found = call.store.page(
+        call.owner, Page(tuple(conditions), limit=limit + 1, after=text_position(given.get("cursor")))
+    )
     page: dict[str, Any] = {"items": [described(job) for job in found[:limit]]}
     if len(found) > limit:
         page["cursor"] = cursor_of(found[limit - 1].created, found[limit - 1].id)

@@ -61,7 +61,10 @@ def charge(store: Store, owner: str, cpu_seconds: float) -> None:
 def _check_stored(session: Session, settings: Settings, owner: str, more: int) -> None:
     if not settings.stored_bytes:
         return
-    sums = (select(func.sum(Upload.bytes)).where(Upload.owner == owner), select(func.sum(Job.stored)).where(Job.owner == owner))
+    sums = (
+        select(func.sum(Upload.bytes)).where(Upload.owner == owner),
+        select(func.sum(Job.stored)).where(Job.owner == owner),
+    )
     kept = sum(int(session.scalar(one) or 0) for one in sums)
     if kept + more > settings.stored_bytes:
         text = f"{settings.stored_bytes} bytes of models and artifacts, of which {kept} are kept; delete some"
