@@ -22,6 +22,7 @@ from tilewright.backend.gpu.processor import ProcessorBackend
 from tilewright.backend.kinds import BACKENDS
 from tilewright.backend.vta.backend import VtaBackend
 from tilewright.backend.vta.board import VtaBoardBackend
+from tilewright.backend.wasm.backend import WasmBackend
 from tilewright.driver.optimize import optimize_stages
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.backend import GraphBackend
@@ -39,7 +40,13 @@ def _model() -> relay.IRModule:
 
 
 def test_every_kind_of_target_has_a_backend() -> None:
-    kinds = {"llvm": CpuBackend, "c": CBackend, "vta": VtaBackend, **dict.fromkeys(DeviceTarget.KINDS, GpuBackend)}
+    kinds = {
+        "llvm": CpuBackend,
+        "c": CBackend,
+        "vta": VtaBackend,
+        "wasm": WasmBackend,
+        **dict.fromkeys(DeviceTarget.KINDS, GpuBackend),
+    }
     assert {kind: type(backend_of(Target(kind))) for kind in kinds} == kinds
     assert type(backend_of(Target("opencl -device=cpu"))) is ProcessorBackend
     assert type(backend_of(Target("c -mcpu=cortex-m4"))) is BoardBackend
