@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def application(settings: Settings, store: Store | None = None) -> Any:
-    """An ASGI application: SageMaker's API at `/`, our own below `/v1`, the page at `/ui/`. Its workers start and end with it."""
+    """An ASGI application: SageMaker's API at `/`, our own below `/v1`, the page at `/ui/`.
+
+    Its workers start and end with it.
+    """
     store = store or open_store(settings)
     applications, routing = package("starlette.applications"), package("starlette.routing")
     # behind the message on packages that are missing

@@ -134,7 +134,7 @@ def _memory(
 
 
 def _device_texts(module: IRModule, backend: Backend, budget: Budget) -> dict[str, str]:
-    """What a device with programs of its own makes of the model, by stage."""
+    """Texts of a device with programs of its own, by stage."""
     found = {}
     for stage in backend.own_stages():
         if not budget.is_spent:
@@ -143,7 +143,7 @@ def _device_texts(module: IRModule, backend: Backend, budget: Budget) -> dict[st
 
 
 def _on_host(graphs: ModelGraphs, groups: Sequence[dict[str, Any]]) -> list[dict[str, str]]:
-    """What the host runs beside a device."""
+    """The calls that the host runs beside a device."""
     segments = {graphs.segments[number][0] for number in graphs.on_host}
     reason = "runs on the host: the device has no kernel for it, or its sizes are known there only"
     return [

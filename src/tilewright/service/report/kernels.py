@@ -27,7 +27,7 @@ from tilewright.topi.schedule.choice import Choice
 
 @dataclass
 class Budget:
-    """What is left for the texts of kernels: seconds and characters; of one text at most `longest`."""
+    """Seconds and characters that are left for the texts of kernels; of one text at most `longest`."""
 
     seconds: float = 30.0
     characters: int = 3_500_000
@@ -62,7 +62,7 @@ def kernels_data(
     budget = budget or Budget()
     measured = _measured(calls, times)
     planned = {} if plan is None else {one.name: one.choice for one in plan.kernels}
-    rows = []
+    rows: list[dict[str, Any]] = []
     for task in tasks:
         own = [call for call, (name, _) in calls.items() if name == task.name]
         choice = planned.get(task.name) or _choice(task, target, backend)

@@ -41,7 +41,7 @@ Runs = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Step:
-    """What a call reads in the arena, what it writes, and the scratch memory of its kernel."""
+    """The runs that a call reads in the arena, those that it writes, and the scratch memory of its kernel."""
 
     reads: Runs
     writes: Runs
@@ -49,7 +49,7 @@ class Step:
 
 
 def steps_of(plan: ExecutionPlan | None, memory: MemoryPlan, scratch: Mapping[str, int]) -> list[Step] | None:
-    """What each call touches in the arena, by the plan that was compiled, else by `memory`; None for symbolic sizes.
+    """The bytes that each call touches, by the plan that was compiled, else by `memory`; None for symbolic sizes.
 
     `scratch` has the bytes of scratch memory of kernels by name.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.backend.gpu.schedule.machine import machine_of as gpu_of
-from tilewright.target import Target
+from tilewright.target import DeviceTarget, Target
 
 _GIGA = 1e9
 
@@ -15,7 +15,7 @@ def machine_facts(target: Target) -> dict[str, Any]:
 
     Processors' figures are those of one core. A target whose machine has no figures has only its name.
     """
-    if target.has_thread_blocks:
+    if isinstance(target, DeviceTarget):
         gpu = gpu_of(target)
         levels = [("L2", gpu.l2_bytes), ("DRAM", gpu.dram_bytes)]
         return {"name": gpu.name, "cores": gpu.multiprocessors, "peak": gpu.peak_float32, "levels": _rates(levels)}
