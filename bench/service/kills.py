@@ -167,7 +167,8 @@ def _watch(
     killer.start()
     threads = []
     for number in range(jobs):
-        kind = "bad" if chance.random() < _BAD else chance.choice(sorted(set(models) - {"bad"}))
+        kinds = sorted(set(models) - {"bad"})
+        kind = "bad" if chance.random() < _BAD else kinds[number % len(kinds)]
         name = f"job-{number}"
         wanted[name] = (kind, chance.random() < _STOPPED)
         out = service.shared / "out" / name
@@ -176,6 +177,7 @@ def _watch(
         patiently(client.create_compilation_job, **service.request(name, *models[kind]))
         if wanted[name][1]:
             threads.append(threading.Timer(chance.uniform(0, jobs / 4), _stop, (service, client, name, stops)))
+            threads[-1].daemon = True
             threads[-1].start()
     for name in wanted:
         wait_ended(service.store, "ada", name, seconds, 0.2)

@@ -34,7 +34,7 @@ def small_models(folder: Path) -> dict[str, tuple[Path, str]]:
         file.write_bytes(seeds()[name].SerializeToString())
         found[name] = (file, "ONNX")
     found["darknet"] = (darknet(folder), "DARKNET")
-    for name in ("kws_ref_model_float32", "ad01_int8"):
+    for name in ("ad01_int8", "kws_ref_model_float32"):
         if (real := REAL / "tflite" / "mlperf_tiny" / f"{name}.tflite").exists():
             file = folder / real.name
             file.write_bytes(real.read_bytes())
