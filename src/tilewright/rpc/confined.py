@@ -15,15 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from tilewright.rpc.frames import Channel
-from tilewright.rpc.sandbox import Limits, confine
+from tilewright.rpc.sandbox import Limits, confine, end_with_parent, own_processes
 
 
 def main(folder: Path, settings: dict[str, Any], command: Sequence[str]) -> None:
     """Drop all privileges that the command does not need, report that, and run it."""
     channel = Channel(socket.socket(fileno=os.dup(0)), "the server")
     readable = [Path(position) for position in settings["readable"]]
+    alone = "on"
+    if settings["children"]:  # which end with this process, wherever they put themselves
+        end_with_parent()
+        alone = "on" if own_processes() else "off: the system has no processes of its own for it"
     measures = confine(folder, readable, Limits(**settings["limits"]), starts=True, children=settings["children"])
-    channel.send({"measures": measures})
+    channel.send({"measures": {**measures, "processes": alone} if settings["children"] else measures})
     channel.socket.setblocking(True)  # which holds for the descriptor that the command inherits too
     try:
         os.execvp(command[0], list(command))

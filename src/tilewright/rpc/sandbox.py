@@ -101,7 +101,7 @@ def confine(
             found[name] = "on"
         except OSError as error:
             found[name] = f"off: {error.strerror or error}"
-    _end_with_parent()
+    end_with_parent()
     return found
 
 
@@ -192,7 +192,7 @@ def own_processes() -> bool:
     if child:
         _, status = os.waitpid(child, 0)
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-    _end_with_parent()
+    end_with_parent()
     return True
 
 
@@ -228,7 +228,7 @@ def _filter(machine: str, allowed: frozenset[str]) -> bytes:
     return b"".join(struct.pack("<HBBI", *step) for step in steps)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """A signal when the thread that started this process ends; after the change of user, which would undo it."""
     _libc().prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import json
+import os
+import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +19,10 @@ from tests.board.test_board import tools_of
 from tests.cli.conftest import Command, tilewright
 from tests.onnx_models import perceptron, saved
 from tests.rpc.conftest import fleet_of, library, start
+from tests.rpc.test_server import until
 from tilewright.autotvm.network.tune_on_board import tune_on_board
 from tilewright.board import EmulatedBoard, board_named, build_image
-from tilewright.errors import ArtifactError, EnvironmentError_, InputError, UnsupportedError
+from tilewright.errors import ArtifactError, EnvironmentError_, InputError, RpcError, UnsupportedError
 from tilewright.rpc import connect
 from tilewright.rpc.bare_worker import launched
 from tilewright.rpc.board.programs import Upload
@@ -122,3 +128,36 @@ def test_a_board_on_a_line(start, tmp_path: Path) -> None:
             found = loaded.run([x])
             np.testing.assert_array_equal(found.outputs[0], wanted.outputs[0])
             assert abs(found.instructions - wanted.instructions) < 300
+
+
+def emulators(folder: Path) -> int:
+    """The emulators that run in a worker's folder below `folder`."""
+    found = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            inside = Path(os.readlink(process / "cwd")).is_relative_to(folder)
+            found += inside and "qemu" in (process / "cmdline").read_text()
+    return found
+
+
+def test_what_a_worker_started_ends_with_it(start, tmp_path: Path) -> None:
+    """A model that never ends: its emulator is gone with the session."""
+    tools_of("virt")
+    server = start(board=launched("virt"), name="endless", folder=tmp_path / "endless")
+    if server.confinement()["processes"] != "on":
+        pytest.skip("the system has no processes of its own for a worker")
+    program = program_of(perceptron(), tmp_path, "c -mcpu=riscv32-imac")
+    source, count = re.subn(r"(int tilewright_net_run\([^{;]*\)\s*\{)", r"\1\n  for (;;) {}", program.source)
+    assert count == 1
+    with connect(*server.address) as remote:
+        loaded = RemoteBoard(remote, "virt").load(dataclasses.replace(program, source=source))
+
+        def run() -> None:
+            with pytest.raises(RpcError):
+                loaded.run([np.ones((1, 8), np.float32)])
+
+        running = threading.Thread(target=run, daemon=True)
+        running.start()
+        until(lambda: emulators(tmp_path / "endless") == 1, 60)
+    until(lambda: emulators(tmp_path / "endless") == 0, 60)
+    running.join(30)
