@@ -13,6 +13,7 @@ from xml.dom import minidom
 import numpy as np
 import pytest
 
+from tests.board.test_board import tools_of
 from tests.onnx_models import convolution, saved
 from tilewright.runtime.profile import KernelTime
 
@@ -28,6 +29,15 @@ def test_the_peak_of_the_machine(bench_folder: Path, tmp_path: Path) -> None:
     assert "FMA peak, GFLOP/s" in out and "copy DRAM, GB/s" in out
     figures = json.loads((tmp_path / "peak.json").read_text())["figures"]["1"]
     assert figures["fma"] > 0.5 and all(value > 0.1 for value in figures.values())
+
+
+def test_models_on_boards(bench_folder: Path, tmp_path: Path, peers: str) -> None:
+    tools_of("virt")
+    model = saved(convolution(), tmp_path / "net.onnx")
+    out = run_bench(bench_folder, "boards", model, "--boards", "virt", "--json", tmp_path / "out.json")
+    (row,) = json.loads((tmp_path / "out.json").read_text())
+    assert out.count("| net | virt |") == 1 and row["instructions"] > 1000 and row["rom"] > 100
+    assert row["difference"] < 1e-5
 
 
 @pytest.mark.parametrize(("name", "count", "engines"), [("layers", 2, 2), ("gemm", 1, 3)])

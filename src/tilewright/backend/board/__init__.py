@@ -1,1 +1,1 @@
-"""Boards without a system: models as C for microcontrollers, whose images and weights stay bytes."""
+"""Boards without a system: models as C for microcontrollers, with channels last and integers as bytes."""

@@ -1,8 +1,8 @@
 """Boards: models as C99 for processors without a system (`target.microcontrollers`).
 
 Integer models keep the bytes that they have in the file: images with channels last, weights packed as kernels read
-them, sums in registers (`byte_products.py`). What is not made of bytes is compiled as for any processor, one element
-at a time.
+them, sums in registers (`byte_products.py`). Products of floats are register tiles as well (`float_products.py`). All
+else is compiled as for any processor, one element at a time.
 """
 
 from __future__ import annotations

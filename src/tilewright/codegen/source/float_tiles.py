@@ -44,6 +44,8 @@ def float_tile_functions(text: str) -> str:
 def _lines(name: str, pixels: int, block: int, steps: int) -> Iterator[str]:
     yield f"TILEWRIGHT_TILE void {name}(float* restrict sums, const float* restrict x, const float* restrict w,"
     yield "    int32_t rows, int32_t count, int32_t row, int32_t pixel) {"
+    if pixels == 1:
+        yield "  (void)pixel;"
     vectors = block % _LANES == 0
     if vectors:
         yield "#ifdef TILEWRIGHT_MVE"

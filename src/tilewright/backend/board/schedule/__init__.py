@@ -1,1 +1,1 @@
-"""Schedule templates of boards: register tiles of products of bytes, priced by instructions."""
+"""Schedule templates of boards: register tiles of bytes and floats, priced by instructions."""
