@@ -2,7 +2,8 @@
 
 import { bytes, count, h, percent, s, seconds } from "./dom.js";
 
-const WIDTH = 860, HEIGHT = 460, LEFT = 64, RIGHT = 20, TOP = 22, BOTTOM = 48;
+const NARROW = matchMedia("(max-width: 640px)").matches;
+const WIDTH = NARROW ? 400 : 860, HEIGHT = NARROW ? 380 : 460, LEFT = 70, RIGHT = NARROW ? 8 : 20, TOP = 22, BOTTOM = 48;
 
 function frame(label, height = HEIGHT) {
   return s("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-label": label });
@@ -100,7 +101,7 @@ export function memory({ memory: plan, fused }, opened = () => {}) {
     y: place(offset + size), height: Math.max(1.5, (size / plan.arena) * low - 1),
     "data-tip": `${bytes(size)} at ${offset.toLocaleString("en")}, steps ${first} to ${last}${scratch ? ": a kernel's scratch memory" : `\n${titles.get(plan.steps[first].group) ?? ""}`}`,
   })));
-  for (let i = 0; i < plan.steps.length; i += Math.ceil(plan.steps.length / 12)) chart.append(text(LEFT + (i + 0.5) * step, top + low + 16, i, "middle"));
+  for (let i = 0; i < plan.steps.length; i += Math.ceil(plan.steps.length / (NARROW ? 7 : 14))) chart.append(text(LEFT + (i + 0.5) * step, top + low + 16, i, "middle"));
   return withTip(chart);
 }
 

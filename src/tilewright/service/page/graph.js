@@ -100,7 +100,7 @@ export function graphView({ nodes, edges }, options) {
     if (!plan) return;
     const width = element.clientWidth - 24, height = element.clientHeight - 24;
     const all = Math.min(width / plan.width, height / plan.height, 1.1);
-    view.scale = whole ? all : Math.max(all, Math.min(0.9, Math.max(width / plan.width, 0.5)));
+    view.scale = whole ? all : Math.max(all, width < 600 ? 0.75 : 0.95);
     view.x = (element.clientWidth - plan.width * view.scale) / 2;
     view.y = plan.height * view.scale < height ? (element.clientHeight - plan.height * view.scale) / 2 : 12;
     if (plan.width * view.scale > width) {

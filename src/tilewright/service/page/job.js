@@ -5,6 +5,7 @@ import { memory, roofline } from "./charts.js";
 import { bytes, count, facts, h, percent, save, say, seconds, tabs } from "./dom.js";
 import { graphView } from "./graph.js";
 import { kernelsView } from "./kernel.js";
+import { preview } from "./preview.js";
 
 const ENDED = ["completed", "failed", "stopped"];
 
@@ -30,7 +31,7 @@ function watch(holder, job, model, target, signal) {
   const bar = h("progress", { max: 1, "aria-label": "Progress of the job" }), stage = h("span", {}, job.stage || "waiting"), time = h("span", { class: "number" });
   const log = h("pre", { class: "log", tabindex: "0", "aria-label": "Log", hidden: true }), stages = h("ol", { class: "stages" });
   const stop = h("button", { type: "button", onclick: () => cancelJob(job.id) }, "Stop");
-  holder.replaceChildren(heading(job, model, target, stop), h("section", { class: "card progress", "aria-live": "off" }, h("p", { class: "stage" }, stage, time), bar, stages, log));
+  holder.replaceChildren(heading(job, model, target, stop), h("section", { class: "card progress", "aria-live": "off" }, h("p", { class: "stage" }, stage, time), bar, stages, log), preview.view(job.model) ?? "");
   const clock = setInterval(() => { time.textContent = `${((performance.now() - began) / 1000).toFixed(0)} s`; }, 500);
   signal.addEventListener("abort", () => clearInterval(clock));
   let last = "";

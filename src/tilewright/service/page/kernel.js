@@ -8,6 +8,9 @@ const told = { l1: "L1", l2: "L2", l3: "L3", load_ports: "load ports" };
 const named = (name) => told[name] ?? String(name).replaceAll("_", " ");
 const readable = (name) => name.replace(/^fused_/, "").replace(/nn_|contrib_/g, "").replaceAll("_", " ");
 
+/** The first source node of a group by the end of its name, which tells it from others. */
+const tail = (name = "") => name.split(";")[0].split("/").slice(-3).join("/");
+
 /** The table beside the chosen kernel. Returns {element, choose}. */
 export function kernelsView(report, opened = () => {}) {
   const sources = new Map(report.fused.groups.map((group) => [group.id, group]));
@@ -25,7 +28,7 @@ export function kernelsView(report, opened = () => {}) {
     const button = h("button", { type: "button", class: "row", "aria-pressed": "false", title: kernel.name, onclick: () => choose(kernel.name) },
       h("span", { class: "name" }, readable(kernel.name)), h("span", { class: "number" }, percent(kernel.share)),
       h("span", { class: "track", "aria-hidden": "true" }, h("span", { style: { width: `${(100 * kernel.share) / most}%` } })),
-      h("span", { class: "minor" }, [kernel.schedule.template, kernel.calls.length > 1 && `${kernel.calls.length} calls`, kernel.schedule.bound && `${named(kernel.schedule.bound)} bound`].filter(Boolean).join(" · ")),
+      h("span", { class: "minor" }, [tail(sources.get(kernel.group)?.name), kernel.calls.length > 1 && `${kernel.calls.length} calls`, kernel.schedule.bound && `${named(kernel.schedule.bound)} bound`].filter(Boolean).join(" · ")),
       h("span", { class: "number minor" }, seconds(kernel.seconds)));
     buttons.set(kernel.name, button);
     return h("li", {}, button);

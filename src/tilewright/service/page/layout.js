@@ -96,11 +96,13 @@ function order({ vertices, layers }) {
 /** Positions across: each layer as near to its neighbours' as its order and its widths allow. */
 function straighten({ vertices, layers }) {
   for (const layer of layers) fit(layer, vertices, () => 0, () => 1);
-  for (let sweep = 0; sweep < sweeps(vertices) + 2; sweep += 1) {
+  for (let sweep = 0; sweep < sweeps(vertices) + 6; sweep += 1) {
     const down = sweep % 2 === 0;
     for (const layer of down ? layers : [...layers].reverse()) {
+      const both = sweep >= sweeps(vertices); // in the end between all neighbours, so that nothing drifts aside
       fit(layer, vertices, (one) => {
-        const first = down ? one.up : one.down, some = first.length ? first : down ? one.down : one.up;
+        const first = down ? one.up : one.down;
+        const some = both ? one.up.concat(one.down) : first.length ? first : down ? one.down : one.up;
         let sum = 0;
         for (const index of some) sum += vertices[index].x;
         return some.length ? sum / some.length : one.x;

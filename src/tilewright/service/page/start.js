@@ -2,6 +2,7 @@
 
 import { createJob, deleteJob, read, upload } from "./api.js";
 import { bytes, h, s, say } from "./dom.js";
+import { preview } from "./preview.js";
 
 const GROUPS = [
   ["processor", "Processors"], ["board", "Single-board computers and instances"], ["source", "C source, for boards as well"],
@@ -48,7 +49,8 @@ export async function startPage() {
     work.replaceChildren(words, bar);
     try {
       remember([...chosen]);
-      const model = await upload(state.file, (share) => { bar.value = share; });
+      const [model] = await Promise.all([upload(state.file, (share) => { bar.value = share; }), preview.read(state.file)]);
+      preview.of(model.id);
       words.textContent = "Beginning to compile";
       const jobs = [];
       for (const name of chosen) jobs.push(await createJob("compile", model.id, name, options.read(targets.find((one) => one.name === name))));
