@@ -330,7 +330,12 @@ _RISC_V = replace(
 )  # fmt: skip
 _SIFIVE_U74 = replace(_RISC_V, name="sifive-u74", l2=Cache(2 * _MIB, 16))
 
-_WASM = replace(_NEHALEM, name="wasm", vector_registers=16, fma_latency=8, read_l2=Bandwidth(20, 80))
+#: An engine on a processor of today: V8 keeps one of 16 registers to itself, loads and broadcasts of 128 bits have two
+#: ports, a product and a sum take one each. There is one worker, and no instruction fetches ahead.
+_WASM = replace(
+    _NEHALEM, name="wasm", cores=1, vector_registers=15, fma_latency=8, vector_loads=2, broadcast_loads=2,
+    l2=Cache(512 * _KIB, 8), read_l2=Bandwidth(20, 80), division=5, prefetched=0, window=224,
+)  # fmt: skip
 
 #: Processors of boards: one instruction a cycle, 13 of 16 registers for values, memory as near as a cache. Cycles of
 #: their templates are instructions; flash and RAM answer in a cycle where no wait states are set.
@@ -411,4 +416,5 @@ def machine_of(cpu: str, features: Collection[str] = ()) -> Machine:
         dot_per_cycle=dots if any(f in features for f in _DOT_FEATURES) else 0.0,
         pair_dot_per_cycle=(known.pair_dot_per_cycle or known.fma_per_cycle) if "avx512bf16" in features else 0.0,
         tile_product=known.tile_product if "amx-tile" in features else 0.0,
+        fma_per_cycle=2 * known.fma_per_cycle if "relaxed-simd" in features else known.fma_per_cycle,
     )

@@ -142,13 +142,15 @@ def let(b: FunctionBuilder, expr: e.Let) -> Value:
 
 
 def variable(b: FunctionBuilder, expr: e.Var) -> Value:
-    """A loop variable counted in 64 bits, narrowed to its own type."""
+    """A loop variable, counted in the type of indices, in its own type."""
     wide = b.wide_variables.get(expr)
     if wide is None:
         raise InternalError(f"variable {expr.name!r} is used outside the statement that defines it")
-    if expr.dtype.bits == 64:
+    kind = register_type(expr.dtype)
+    if kind == b.index:
         return wide
-    return b.define(f"trunc i64 {wide.text} to {register_type(expr.dtype)}", wide)
+    change = "sext" if expr.dtype.bits > int(b.index[1:]) else "trunc"
+    return b.define(f"{change} {b.index} {wide.text} to {kind}", wide)
 
 
 # -------------------------------------------------------------------------------------------------- conversions

@@ -132,6 +132,7 @@ class FunctionBuilder:
     def __init__(self, module: Module, expressions: dict[type, Callable[[FunctionBuilder, Any], Value]]) -> None:
         self.module = module
         self.target = module.target
+        self.index = "i32" if module.target.architecture == "wasm32" else "i64"  # of addresses and loops
         self.expressions = expressions
         entry = Block("entry")
         self.blocks = [entry]

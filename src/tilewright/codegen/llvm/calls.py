@@ -276,7 +276,7 @@ def _barrier(b: FunctionBuilder, _: Call) -> None:
 
 def _pointer_add(b: FunctionBuilder, expr: Call) -> Value:
     base, offset = b.value(expr.args[0]), wide(b, expr.args[1])
-    return b.define(f"getelementptr i8, ptr {base.text}, i64 {offset.text}", base, offset)
+    return b.define(f"getelementptr i8, ptr {base.text}, {b.index} {offset.text}", base, offset)
 
 
 def _address_of(b: FunctionBuilder, expr: Call) -> Value:
@@ -308,7 +308,9 @@ def _call_function(b: FunctionBuilder, expr: Call) -> None:
 
 
 def _prefetch(b: FunctionBuilder, expr: Call) -> None:
-    """prefetch(address[, write, locality]): a hint that memory will be used soon."""
+    """prefetch(address[, write, locality]): a hint that memory will be used soon; nothing where there is none."""
+    if b.target.architecture == "wasm32":
+        return
     target, *hints = expr.args
     if isinstance(target, e.BufferLoad):
         target = Call(DType("handle"), "address_of", (target,))

@@ -50,9 +50,9 @@ def split_index(index: Expr) -> tuple[list[tuple[Expr, int]], int]:
 
 
 def wide(b: FunctionBuilder, expr: Expr) -> Value:
-    """The integer `expr`, used as an index or bound, as an ``i64``."""
+    """The integer `expr`, used as an index or bound, in the type of indices."""
     if isinstance(expr, IntImm):
-        return Value(str(expr.value))
+        return _constant(b, expr.value)
     key = ("wide", expr)
     found = b.memo.get(key)
     if found is None:
@@ -64,13 +64,20 @@ def wide(b: FunctionBuilder, expr: Expr) -> Value:
 def _wide_leaf(b: FunctionBuilder, expr: Expr) -> Value:
     if not expr.dtype.is_int or expr.dtype.lanes != 1:
         raise InternalError(f"an index of type {expr.dtype}: {expr!r}")
-    value = b.value(expr)
-    if expr.dtype.bits == 64:
-        return value
+    value, width = b.value(expr), int(b.index[1:])
     if isinstance(expr, IntImm):
-        return Value(str(expr.value))
+        return _constant(b, expr.value)
+    if expr.dtype.bits > width:
+        return b.define(f"trunc i64 {value.text} to {b.index}", value)
+    if expr.dtype.bits == width:
+        return value
     extend = "zext" if expr.dtype.code != "int" else "zext nneg" if nonnegative(b, expr) else "sext"
-    return b.define(f"{extend} {register_type(expr.dtype)} {value.text} to i64", value)
+    return b.define(f"{extend} {register_type(expr.dtype)} {value.text} to {b.index}", value)
+
+
+def _constant(b: FunctionBuilder, value: int) -> Value:
+    """A constant index; addresses of 32 bits count up to four billions, and LLVM's numbers of them to two."""
+    return Value(str((value + (1 << 31)) % (1 << 32) - (1 << 31) if b.index == "i32" else value))
 
 
 def _wide_variable(b: FunctionBuilder, expr: e.Var) -> Value:
@@ -81,7 +88,7 @@ def _wide_sum(b: FunctionBuilder, expr: Expr) -> Value:
     if expr.dtype.code != "int":
         return _wide_leaf(b, expr)
     terms, constant = split_index(expr)
-    total = Value(str(constant))
+    total = _constant(b, constant)
     for _, group in _by_depth(b, terms):
         for text, factor, value in group:
             total = _accumulate(b, total, text, factor, value)
@@ -92,12 +99,12 @@ def _accumulate(b: FunctionBuilder, total: Value, term: str, factor: int, value:
     if total.text == "0" and factor == 1:
         return value
     if total.text == "0":
-        return b.defined_once(f"mul nsw i64 {term}, {factor}", value)
+        return b.defined_once(f"mul nsw {b.index} {term}, {factor}", value)
     if factor == -1:
-        return b.defined_once(f"sub nsw i64 {total.text}, {term}", total, value)
+        return b.defined_once(f"sub nsw {b.index} {total.text}, {term}", total, value)
     if factor != 1:
-        value = b.defined_once(f"mul nsw i64 {term}, {factor}", value)
-    return b.defined_once(f"add nsw i64 {total.text}, {value.text}", total, value)
+        value = b.defined_once(f"mul nsw {b.index} {term}, {factor}", value)
+    return b.defined_once(f"add nsw {b.index} {total.text}, {value.text}", total, value)
 
 
 def _wide_product(b: FunctionBuilder, expr: e.Mul) -> Value:
@@ -106,7 +113,7 @@ def _wide_product(b: FunctionBuilder, expr: e.Mul) -> Value:
     if isinstance(expr.a, IntImm) or isinstance(expr.b, IntImm):
         return _wide_sum(b, expr)
     x, y = wide(b, expr.a), wide(b, expr.b)
-    return b.defined_once(f"mul nsw i64 {x.text}, {y.text}", x, y)
+    return b.defined_once(f"mul nsw {b.index} {x.text}, {y.text}", x, y)
 
 
 def _wide_division(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
@@ -116,9 +123,9 @@ def _wide_division(b: FunctionBuilder, expr: e.BinaryExpr) -> Value:
         return _wide_leaf(b, expr)
     x = wide(b, expr.a)
     if type(expr) is e.FloorMod:
-        return b.define(f"and i64 {x.text}, {divisor - 1}", x)
+        return b.define(f"and {b.index} {x.text}, {divisor - 1}", x)
     shift = "lshr" if nonnegative(b, expr.a) else "ashr"
-    return b.define(f"{shift} i64 {x.text}, {divisor.bit_length() - 1}", x)
+    return b.define(f"{shift} {b.index} {x.text}, {divisor.bit_length() - 1}", x)
 
 
 def _wide_cast(b: FunctionBuilder, expr: e.Cast) -> Value:
@@ -167,7 +174,9 @@ def _row(b: FunctionBuilder, buffer: Buffer, index: Expr) -> tuple[Value, int]:
             total = Value("0")
             for text, factor, value in group:
                 total = _accumulate(b, total, text, factor, value)
-            pointer = b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {total.text}", pointer, total)
+            pointer = b.defined_once(
+                f"getelementptr {element}, ptr {pointer.text}, {b.index} {total.text}", pointer, total
+            )
         b.remember(key, pointer)
     return pointer, constant
 
@@ -178,7 +187,15 @@ def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> 
     pointer, constant = _row(b, buffer, index)
     if constant + extra == 0:
         return pointer
-    return b.defined_once(f"getelementptr {element}, ptr {pointer.text}, i64 {constant + extra}", pointer)
+    offset = constant + extra
+    # a machine of 32-bit addresses adds constants to them without wrapping, if LLVM may have it do so
+    flag = " nuw" if b.index == "i32" and offset >= 0 and _rises(b, index) else ""
+    return b.defined_once(f"getelementptr{flag} {element}, ptr {pointer.text}, {b.index} {offset}", pointer)
+
+
+def _rises(b: FunctionBuilder, index: Expr) -> bool:
+    """True if no term of `index` takes an address below its buffer."""
+    return all(factor > 0 and nonnegative(b, expr) for expr, factor in split_index(index)[0])
 
 
 def alignment(buffer: Buffer, index: Expr, extra: int = 0) -> int:

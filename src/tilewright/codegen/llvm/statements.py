@@ -177,7 +177,7 @@ def _for(b: FunctionBuilder, stmt: s.For) -> None:
     first, count = wide(b, stmt.min), wide(b, stmt.extent)
     before = after = b.block
     if extent is None:
-        some = b.define(f"icmp sgt i64 {count.text}, 0", count)
+        some = b.define(f"icmp sgt {b.index} {count.text}, 0", count)
         guarded, after = b.new_block("some"), b.new_block("done")
         before.terminator = f"br i1 {some.text}, label %{guarded.label}, label %{after.label}"
         b.open("guard", guarded)
@@ -191,7 +191,7 @@ def _for(b: FunctionBuilder, stmt: s.For) -> None:
 def _loop_end(b: FunctionBuilder, low: Expr, first: Value, extent: int | None, count: Value) -> Value:
     if isinstance(low, IntImm) and extent is not None:
         return Value(str(low.value + extent))
-    return count if first.text == "0" else b.defined_once(f"add nsw i64 {first.text}, {count.text}", first, count)
+    return count if first.text == "0" else b.defined_once(f"add nsw {b.index} {first.text}, {count.text}", first, count)
 
 
 def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes: frozenset[Any]) -> None:
@@ -212,11 +212,13 @@ def _loop_body(b: FunctionBuilder, stmt: s.For, first: Value, end: Value, writes
     latch = b.block
     after = b.new_block("after")
     flags = "nuw nsw" if first.text == "0" else "nsw"
-    b.line(f"{counter}.next = add {flags} i64 {counter}, 1")
-    b.line(f"{counter}.more = icmp slt i64 {counter}.next, {end.text}")
+    b.line(f"{counter}.next = add {flags} {b.index} {counter}, 1")
+    b.line(f"{counter}.more = icmp slt {b.index} {counter}.next, {end.text}")
     loop = b.module.loop_metadata(_loop_properties(b, stmt))
     latch.terminator = f"br i1 {counter}.more, label %{body.label}, label %{after.label}, !llvm.loop {loop}"
-    body.phis.append(f"  {counter} = phi i64 [ {first.text}, %{before.label} ], [ {counter}.next, %{latch.label} ]")
+    body.phis.append(
+        f"  {counter} = phi {b.index} [ {first.text}, %{before.label} ], [ {counter}.next, %{latch.label} ]"
+    )
     b.close()
     b.scopes[-1].block = after
 
