@@ -36,7 +36,8 @@ class Running:
         return f"127.0.0.1:{self.server.grpc_port}"
 
     def stop(self) -> None:
-        self.loop.call_soon_threadsafe(self.stopped.set)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.stopped.set)
         self.thread.join(30)
         assert not self.thread.is_alive(), "it ends"
 

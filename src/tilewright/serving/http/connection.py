@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import Transport
 
 #: Requests that one connection may have sent ahead of their turn.
-MOST_AHEAD = 16
+MOST_AHEAD = 128
 _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus}
 
 
@@ -49,8 +49,8 @@ class Connection(asyncio.Protocol):
         self._parser = package("httptools").HttpRequestParser(self)
         self._message = Message()
         self._ahead: deque[tuple[Message, bool]] = deque()
-        self._busy = self._lost = self._keep = False
-        self._closing = False
+        self._busy = self._lost = self._keep = self._full = False
+        self._closing = self._ended = False
         self._head_bytes = 0
         self._begun = 0.0
         self._running: Request | None = None
@@ -102,19 +102,22 @@ class Connection(asyncio.Protocol):
                 self._renew(now)
 
     def eof_received(self) -> bool:
-        """Keep half of the connection open while an answer is due."""
-        self._keep = False
-        return self._busy
+        """Keep half of the connection open while answers are due."""
+        self._ended = True
+        return self._busy or bool(self._ahead)
 
     def pause_writing(self) -> None:
         """Give a client that does not read a while."""
+        self._full = True
         self._transport.pause_reading()
         self.deadline = time.monotonic() + self._limits.write_seconds
 
     def resume_writing(self) -> None:
         """Go on with a client that reads again."""
+        self._full = False
         self._renew(time.monotonic())
         self._transport.resume_reading()
+        self._next()
 
     # what the parser calls
 
@@ -168,10 +171,10 @@ class Connection(asyncio.Protocol):
         self._head_bytes = 0
         self._begun = 0.0
         keep = self._parser.should_keep_alive()
-        if self._busy:
+        if self._busy or self._ahead or self._full:
             self._ahead.append((message, keep))
-            if len(self._ahead) >= MOST_AHEAD:
-                self._transport.pause_reading()
+            if len(self._ahead) > MOST_AHEAD:
+                raise RequestError(f"a connection may have {MOST_AHEAD} requests that wait for their turn", 429)
         else:
             self._begin(message, keep)
 
@@ -179,7 +182,8 @@ class Connection(asyncio.Protocol):
 
     def _begin(self, message: Message, keep: bool) -> None:
         self._busy, self._keep = True, keep
-        self.deadline = float("inf")  # the queue has a limit of its own
+        if not self._full:
+            self.deadline = float("inf")  # the queue has a limit of its own
         answered = False
 
         def respond(status: int, headers: str, pieces: list[Any]) -> None:
@@ -205,7 +209,7 @@ class Connection(asyncio.Protocol):
             self._core.refused[status] = self._core.refused.get(status, 0) + 1
         if self._lost:
             return
-        keep = self._keep
+        keep = self._keep and (not self._ended or bool(self._ahead))
         length = sum(len(piece) for piece in pieces)
         close = "" if keep else "Connection: close\r\n"
         head = f"{_LINES[status]}{headers}Content-Length: {length}\r\n{close}\r\n"
@@ -216,13 +220,15 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             self._renew(time.monotonic())
             return
-        self._renew(time.monotonic())
-        if self._ahead:
-            message, keep = self._ahead.popleft()
-            if not self._ahead:
-                self._transport.resume_reading()
-            asyncio.get_running_loop().call_soon(self._begin, message, keep)
+        if not self._full:
+            self._renew(time.monotonic())
+            self._next()
+
+    def _next(self) -> None:
+        """Begin the next request that was sent ahead of its turn, in a turn of the loop of its own."""
+        if self._ahead and not self._busy and not self._closing:
             self._busy = True
+            asyncio.get_running_loop().call_soon(self._begin, *self._ahead.popleft())
 
     def _refuse(self, error: RequestError) -> None:
         """Answer a request that cannot be read to its end, and close."""
@@ -233,6 +239,7 @@ class Connection(asyncio.Protocol):
             refuse(error, self._respond)
         self._closing = True
         self._transport.close()
+        self._renew(time.monotonic())
 
     # time
 
