@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -37,6 +40,33 @@ _share = click.option("--share", multiple=True, metavar="DIR", help="a folder th
 _s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
 
 
+def _limits(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that workers and the service share, as one argument `limits`, values of settings."""
+
+    @functools.wraps(command)
+    def gathered(
+        job_memory: int, job_seconds: float, model_memory: int, keep_days: float, grace: float, log: str, **others: Any
+    ) -> None:
+        limits = {
+            "job_memory": job_memory * _MIB, "job_seconds": job_seconds, "model_bytes": model_memory * _MIB,
+            "keep_days": keep_days, "grace_seconds": grace,
+        }  # fmt: skip
+        command(limits=limits, log=log, **others)
+
+    found: Callable[..., None] = gathered
+    at_least = click.FloatRange(min=0.0)
+    for option in (
+        click.option("--log", default="text", type=click.Choice(["text", "json"]), help="form of the log's lines"),
+        click.option("--grace", default=20.0, type=at_least, help="seconds of running jobs when the service ends"),
+        click.option("--keep-days", default=30.0, type=at_least, help="until models and jobs are removed; 0: never"),
+        click.option("--model-memory", default=2048, type=click.IntRange(min=1), metavar="MIB", help="of a model"),
+        click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job"),
+        click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]"),
+    ):
+        found = option(found)
+    return found
+
+
 @serve_command.command("run")
 @_folder
 @_database
@@ -45,10 +75,12 @@ _s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="ob
 @click.option("--workers", default=1, type=click.IntRange(min=0), help="jobs that run at a time  [default: 1]")
 @_share
 @_s3_endpoint
-@click.option("--job-memory", default=8192, type=click.IntRange(min=256), metavar="MIB", help="[default: 8192]")
-@click.option("--job-seconds", default=3600.0, type=click.FloatRange(min=1.0), help="most time of a job")
+@_limits
 @click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
 @click.option("--running-of-owner", default=0, type=click.IntRange(min=0), help="most that run  [default: no limit]")
+@click.option("--jobs-a-day", default=0, type=click.IntRange(min=0), help="of one owner; 0: no limit")
+@click.option("--cpu-seconds-a-day", default=0.0, type=click.FloatRange(min=0.0), help="of one owner; 0: no limit")
+@click.option("--stored-memory", default=0, type=click.IntRange(min=0), metavar="MIB", help="of one owner; 0: no limit")
 @click.option("--open", "without_keys", is_flag=True, help="the API below /v1 needs no keys; at 127.0.0.1 alone")
 def run_command(
     folder: str,
@@ -58,10 +90,13 @@ def run_command(
     workers: int,
     share: tuple[str, ...],
     s3_endpoint: str,
-    job_memory: int,
-    job_seconds: float,
+    limits: dict[str, Any],
+    log: str,
     jobs_of_owner: int,
     running_of_owner: int,
+    jobs_a_day: int,
+    cpu_seconds_a_day: float,
+    stored_memory: int,
     without_keys: bool,
 ) -> None:
     """Serve until interrupted; jobs run in confined processes of this machine."""
@@ -70,12 +105,14 @@ def run_command(
     # `tilewright --help` does without web servers and databases
     from tilewright.service.app import serve
     from tilewright.service.jobs.settings import Settings
+    from tilewright.service.logs import start_logs
 
     settings = Settings(
         Path(folder), database, tuple(Path(one) for one in share), s3_endpoint, workers=workers,
-        job_memory=job_memory * _MIB, job_seconds=job_seconds, jobs_of_owner=jobs_of_owner,
-        running_of_owner=running_of_owner, open=without_keys,
+        jobs_of_owner=jobs_of_owner, running_of_owner=running_of_owner, jobs_a_day=jobs_a_day,
+        cpu_seconds_a_day=cpu_seconds_a_day, stored_bytes=stored_memory * _MIB, open=without_keys, **limits,
     )  # fmt: skip
+    start_logs(log)
     click.echo(f"http://{host}:{port}: the endpoint of SageMaker's compilation jobs; keys: tilewright serve key OWNER")
     serve(settings, host, port)
 
@@ -100,23 +137,32 @@ def key_command(owner: str, folder: str, database: str) -> None:
 @_database
 @_share
 @_s3_endpoint
+@_limits
 @click.option("--cluster", default="", metavar="ADDRESS", help="run them on a cluster of dask.distributed: tls://…")
 @click.option("--bundle", default="", metavar="DIR", help="a user's certificate (`tilewright rpc init`) for it")
 def work_command(
-    folder: str, database: str, share: tuple[str, ...], s3_endpoint: str, cluster: str, bundle: str
+    folder: str,
+    database: str,
+    share: tuple[str, ...],
+    s3_endpoint: str,
+    limits: dict[str, Any],
+    log: str,
+    cluster: str,
+    bundle: str,
 ) -> None:
     """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
     if cluster and not bundle:
         raise InputError("--cluster needs --bundle: a user's certificate, as `tilewright rpc init` makes it")
-    from tilewright.service.app import open_store
+    from tilewright.service.app import open_store, work
     from tilewright.service.jobs.settings import Settings
-    from tilewright.service.jobs.worker import Worker
+    from tilewright.service.logs import start_logs
 
-    settings = Settings(Path(folder), database, tuple(Path(one).resolve() for one in share), s3_endpoint)
-    store = open_store(settings)
+    shared = tuple(Path(one).resolve() for one in share)
+    settings = Settings(Path(folder), database, shared, s3_endpoint, workers=1, **limits)
+    start_logs(log)
     if not cluster:
-        return Worker(store, settings).run()
+        return work(settings)
     from tilewright.autotvm.measure.cluster import Cluster
     from tilewright.service.jobs.cluster import dispatch
 
-    dispatch(store, replace(settings, folder=settings.folder.resolve()), Cluster(cluster, bundle))
+    dispatch(open_store(settings), replace(settings, folder=settings.folder.resolve()), Cluster(cluster, bundle))

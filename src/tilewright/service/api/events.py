@@ -55,6 +55,8 @@ async def _stream(call: Call, job: Job, position: int) -> AsyncIterator[str]:
             if job.status in ENDED:
                 yield _event("result", described(job), position)
                 return
+            if call.ending.is_set():  # a client takes it up again
+                return
             await asyncio.sleep(_LOOK)
             job = await run_in_threadpool(job_of, call)
     except Problem:  # the job was deleted

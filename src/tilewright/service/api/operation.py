@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,6 +57,8 @@ class Call:
     request: Request
     store: Store
     settings: Settings
+    #: Set once the service is to end.
+    ending: threading.Event
 
 
 Handler = Callable[[Call], Any]

@@ -1,4 +1,4 @@
-"""Quotas of owners: jobs and processor seconds in a day, bytes that are kept. A day is one of UTC, so all end at once."""
+"""Quotas of owners: jobs and processor seconds in a day of UTC, and bytes that are kept."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Worker:
     def __init__(self, store: Store, settings: Settings) -> None:
         self._store, self._settings = store, settings
         self._locations = Locations(settings)
-        self._forks, self._closed = Forks(), threading.Event()
+        self._forks, self._closed, self._grace_until = Forks(), threading.Event(), 0.0
 
     def run(self) -> None:
         """Take one job after another. A database that is away is asked again until it answers."""
@@ -74,7 +74,8 @@ class Worker:
         self._forks.close()
 
     def close(self) -> None:
-        """Take no more jobs; the one at hand is left to another worker."""
+        """Take no more jobs; the one at hand is left to another worker, unless it ends within the grace of settings."""
+        self._grace_until = time.monotonic() + self._settings.grace_seconds
         self._closed.set()
         self._store.made.set()
 

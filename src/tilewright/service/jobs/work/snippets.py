@@ -100,7 +100,7 @@ outputs.forEach((output, number) => console.log(`${about.outputs[number].name}: 
 
 
 def python_snippet(inputs: Sequence[TensorSpec]) -> str:
-    """A program in Python for `model.tw`; open sizes are 1."""
+    """A program in Python for `model.tw`; symbolic dimensions are 1."""
     lines = []
     for spec in inputs:
         shape = tuple(size if isinstance(size, int) else 1 for size in spec.shape)
