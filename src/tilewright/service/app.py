@@ -63,7 +63,7 @@ def serve(settings: Settings, host: str, port: int) -> None:
     """Serve at an address until interrupted; requests and jobs then have their grace, and other jobs wait again."""
     uvicorn, ending = package("uvicorn"), threading.Event()
 
-    class Server(uvicorn.Server):  # type: ignore[misc]
+    class Server(uvicorn.Server):  # type: ignore[misc, name-defined]
         """One that tells the application as soon as it is to end, so that streams do not hold it up."""
 
         def handle_exit(self, sig: int, frame: Any) -> None:

@@ -116,8 +116,8 @@ class Watch:
                 lines.append(f'tilewright_requests_total{{operation="{name}",status="{status}"}} {count}')
             lines.append("# TYPE tilewright_request_seconds histogram")
             for name, row in sorted(self._seconds.items()):
-                for bound, count in zip((*_BOUNDS, "+Inf"), row, strict=False):
-                    lines.append(f'tilewright_request_seconds_bucket{{operation="{name}",le="{bound}"}} {count:.0f}')
+                for bound, so_far in zip((*_BOUNDS, "+Inf"), row, strict=False):
+                    lines.append(f'tilewright_request_seconds_bucket{{operation="{name}",le="{bound}"}} {so_far:.0f}')
                 lines.append(f'tilewright_request_seconds_count{{operation="{name}"}} {row[-2]:.0f}')
                 lines.append(f'tilewright_request_seconds_sum{{operation="{name}"}} {row[-1]:.6f}')
         return "\n".join(lines) + "\n"
