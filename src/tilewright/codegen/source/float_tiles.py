@@ -115,7 +115,7 @@ def _channels(
 ) -> Iterator[str]:
     (zero, load), (multiply, store) = moves, sums
     columns = (pixels - 1) * stride + kernel[1]
-    yield f"  for (; c + {lanes} <= count; c += {lanes}) {{"
+    yield f"  for (; c <= count - {lanes}; c += {lanes}) {{"
     yield f"    {kind} {', '.join(f's{p} = {zero}' for p in range(pixels))};"
     yield "    const float *line = x + c, *u = w + c;"
     yield "    int32_t left;"

@@ -44,7 +44,7 @@ def depthwise_cost(workload: DepthwiseWorkload, config: Config, target: Target) 
     columns = (pixels - 1) * workload.stride + kw
     wide = target.supports("mve")
     spilled = max(0, pixels + kw + 1 - VECTORS) if wide else 0
-    row = _ROW + _LOAD * (kw + columns) + pixels * kw + _SPILLED * spilled
+    row = _ROW + _LOAD * (kw + columns) + pixels * kw + _SPILLED * kw * spilled
     sums = kh * row + _LOOP + pixels
     groups = channels // LANES + channels % LANES if wide else channels
     tiles = workload.pixels // pixels * workload.rows * (workload.channels // channels)
