@@ -55,7 +55,7 @@ function box(node, share) {
     const words = brief(node.attrs);
     if (words) foot.push(short(words));
   }
-  foot.push(short(node.type));
+  if (node.type) foot.push(short(node.type));
   if (node.layout) foot.push(`layout ${node.layout}`);
   if (share !== undefined) foot.push(percent(share));
   const width = Math.max(LEAST, ...rows.map(([, text]) => widthOf(text, BIG)), ...foot.map((text) => widthOf(text, SMALL))) + (ends ? 28 : 26);
@@ -191,7 +191,7 @@ function drawn(node, { rows, foot, width, height, ends }, { x, y }, i, heat) {
   group.append(s("rect", { class: "frame", width, height, rx: ends ? height / 2 : 7 }));
   if (heat !== undefined) group.append(s("rect", { class: "hot", width, height, rx: 7, "fill-opacity": (0.04 + 0.8 * heat).toFixed(3) }));
   rows.forEach(([kind, text], k) => {
-    if (!ends) group.append(s("rect", { class: `kind ${kind ?? "opaque"}`, x: 5, y: 6 + k * LINE, width: 4, height: LINE - 4, rx: 2 }));
+    if (!ends && kind) group.append(s("rect", { class: `kind ${kind}`, x: 5, y: 6 + k * LINE, width: 4, height: LINE - 4, rx: 2 }));
     group.append(s("text", { class: "op", x: ends ? width / 2 : 15, y: 4 + (k + 0.75) * LINE, "text-anchor": ends ? "middle" : "start" }, text));
   });
   foot.forEach((text, k) => group.append(s("text", { class: "foot", x: ends ? width / 2 : 15, y: rows.length * LINE + 12 + k * 14, "text-anchor": ends ? "middle" : "start" }, text)));

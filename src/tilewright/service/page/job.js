@@ -158,15 +158,15 @@ function graphsView(report, share, openKernel) {
     const kernel = report.kernels.find((one) => one.name === node.kernel), call = kernel?.calls.find((one) => one.group === node.id);
     const jump = (label, list, to) => (list.length ? [label, h("span", {}, list.slice(0, 6).map((one) => h("button", { type: "button", class: "link", onclick: () => show(to, one.id) }, to === "after" ? one.op : `${one.op} ${one.name.split(";")[0].split("/").slice(-2).join("/")}`)))] : [label, null]);
     return [
-      h("h3", { class: "title" }, node.op), node.name ? h("p", { class: "source" }, node.name.split(";").map((name) => h("span", {}, name))) : null,
+      h("h2", { class: "title" }, node.op), node.name ? h("p", { class: "source" }, node.name.split(";").map((name) => h("span", {}, name))) : null,
       kernel ? h("p", {}, h("button", { type: "button", class: "main", onclick: () => openKernel(kernel.name) }, "Schedule, loops and code")) : null,
       facts([
         ["result", node.type], ["layout", node.layout], [kernel?.measured ? "measured" : "predicted", call && seconds(call.seconds)], ["share of the time", call && percent(share.get(node.id) ?? 0)],
         ["operations", call && count(call.flops)], ["bytes", call && count(call.bytes)], ["weights", node.weights?.join(", ")],
         ...(now === "before" ? [jump("computed by", report.fused.groups.filter((group) => node.groups?.includes(group.id)), "after")] : [jump("computes", readers.get(node.id) ?? [], "before")]),
       ]),
-      node.attrs ? [h("h4", {}, "Attributes"), facts(Object.entries(node.attrs))] : null,
-      node.nodes?.length ? [h("h4", {}, node.nodes.length > 1 ? `${node.nodes.length} operators in one kernel` : "Operator"), h("ol", { class: "inner" }, node.nodes.map((one) => h("li", {}, h("span", { class: `dot ${one.kind ?? "opaque"}` }), h("b", {}, one.op), h("span", { class: "minor" }, one.name), h("span", { class: "minor" }, one.type))))] : null,
+      node.attrs ? [h("h3", {}, "Attributes"), facts(Object.entries(node.attrs))] : null,
+      node.nodes?.length ? [h("h3", {}, node.nodes.length > 1 ? `${node.nodes.length} operators in one kernel` : "Operator"), h("ol", { class: "inner" }, node.nodes.map((one) => h("li", {}, h("span", { class: `dot ${one.kind ?? "opaque"}` }), h("b", {}, one.op), h("span", { class: "minor" }, one.name), h("span", { class: "minor" }, one.type))))] : null,
       now === "after" && !node.kernel && !["input", "output"].includes(node.op) ? h("p", { class: "note" }, "It moves no bytes: a view of its input.") : null,
     ].flat().filter(Boolean);
   };
@@ -188,7 +188,7 @@ function graphsView(report, share, openKernel) {
   const heated = h("button", { type: "button", "aria-pressed": "false", onclick: () => { heat = !heat; heated.setAttribute("aria-pressed", String(heat)); if (heat && now === "before") show("after"); else view().heat(heat); } }, "Time");
   const act = (label, text, run) => h("button", { type: "button", "aria-label": label, title: label, onclick: run }, text);
   const tools = h("div", { class: "tools", role: "group", "aria-label": "Graph" }, h("div", { class: "group", role: "group", "aria-label": "Which graph" }, Object.values(which_)), heated, search, found,
-    h("div", { class: "group right", role: "group", "aria-label": "View" }, act("Zoom out", "−", () => view().zoom(0.8)), act("Zoom in", "+", () => view().zoom(1.25)), act("Start of the graph", "Top", () => view().fit()), act("Whole graph", "All", () => view().fit(true))));
+    h("div", { class: "group right", role: "group", "aria-label": "View" }, act("Zoom out", "−", () => view().zoom(0.8)), act("Zoom in", "+", () => view().zoom(1.25)), act("Top of the graph", "Top", () => view().fit()), act("All of the graph", "All", () => view().fit(true))));
   return {
     element: h("div", { class: "graphs" }, tools, h("div", { class: "split" }, stage, detail), legend()), start: () => show("before"), open: (id) => show("after", id),
     search,

@@ -48,7 +48,7 @@ function one(report, kernel, sources, opened) {
   const knobs = Object.entries(schedule.config ?? {}).map(([name, value]) => h("span", { class: "chip" }, `${name} `, h("b", {}, value)));
   const next = (kernel.explained ?? []).filter((line) => /^\s*(of \d|next )/.test(line));
   return [
-    h("h3", { class: "title" }, readable(kernel.name)),
+    h("h2", { class: "title" }, readable(kernel.name)),
     h("p", { class: "calls" }, kernel.calls.slice(0, 12).map((call) => h("button", { type: "button", class: "link", onclick: () => opened(call.group) }, sources.get(call.group)?.name.replaceAll(";", " ; ") || "in the graph")),
       kernel.calls.length > 12 ? `and ${kernel.calls.length - 12} more` : null),
     h("div", { class: "columns" },
@@ -59,10 +59,10 @@ function one(report, kernel, sources, opened) {
         ["per second", speed && `${count(speed)}FLOP/s`], ["of the peak", speed && peak ? percent(speed / peak) : null],
         ["per byte", kernel.flops && kernel.bytes ? (kernel.flops / kernel.bytes).toFixed(2) : null],
       ]),
-      h("div", {}, h("h4", {}, "Schedule"),
+      h("div", {}, h("h3", {}, "Schedule"),
         h("p", {}, schedule.template ? [h("code", {}, schedule.template), schedule.bound ? `, bound by ${named(schedule.bound)}` : ""] : "none: the device's own program"),
         knobs.length ? h("p", { class: "chips" }, knobs) : null,
-        spent.length ? [h("h4", {}, "One core would spend on each alone"), bars(spent)] : null,
+        spent.length ? [h("h3", {}, "One core would spend on each alone"), bars(spent)] : null,
         next.length ? h("details", {}, h("summary", {}, next[0].replace(/^of /, "The best of ")), h("ul", { class: "plain" }, next.slice(1).map((line) => h("li", {}, line.trim().replace(/^next /, ""))))) : null)),
     kernel.omitted ? h("p", { class: "note" }, `No code here: ${kernel.omitted}.`) : codePanes(kernel),
   ];

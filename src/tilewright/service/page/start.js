@@ -21,7 +21,7 @@ export async function startPage() {
   const draw = () => {
     picked.replaceChildren(...[...chosen].map((name) => {
       const target = targets.find((one) => one.name === name);
-      return h("button", { type: "button", class: "chip", "aria-label": `Leave out ${target.title}`, onclick: () => { chosen.delete(name); draw(); } }, name, h("span", { "aria-hidden": "true" }, " ×"));
+      return h("button", { type: "button", class: "chip", title: `Leave out ${target.title}`, onclick: () => { chosen.delete(name); draw(); } }, name, h("span", { "aria-hidden": "true" }, " ×"));
     }));
     if (!chosen.size) picked.append(h("span", { class: "minor" }, "Choose at least one target."));
     for (const box of list.querySelectorAll("input")) box.checked = chosen.has(box.value);
@@ -49,7 +49,9 @@ export async function startPage() {
     work.replaceChildren(words, bar);
     try {
       remember([...chosen]);
-      const [model] = await Promise.all([upload(state.file, (share) => { bar.value = share; }), preview.read(state.file)]);
+      const sent = upload(state.file, (share) => { bar.value = share; });
+      preview.read(state.file).then(() => { if (work.isConnected) work.append(preview.view(null) ?? ""); });
+      const model = await sent;
       preview.of(model.id);
       words.textContent = "Beginning to compile";
       const jobs = [];
