@@ -2,7 +2,7 @@
 //
 //     node compare.mjs JOB.json        JOB: { folder, inputs: [{ name, dtype, shape, file }], files, seconds, ort, onnx }
 //
-// Prints one JSON object: by engine the least wall time and the least user time of a run in milliseconds, the time from
+// Prints one JSON object: by engine the least wall time and the mean user time of a run in milliseconds, the time from
 // nothing to the first result, and the file that its first output was written to. `ort` is the folder of the package
 // onnxruntime-web, or absent.
 import { readFileSync, writeFileSync } from "node:fs";
@@ -35,7 +35,7 @@ async function onnxruntime() {
 
 const makers = { ...Object.fromEntries(job.files.map((file) => [file, () => own(file)])) };
 if (job.ort) makers["onnxruntime-web"] = onnxruntime;
-const BATCH = 40; // milliseconds of runs whose user time is told apart well enough
+const BATCH = 40; // milliseconds of runs in a row
 const runs = {}, found = {};
 for (const [name, make] of Object.entries(makers)) {
   const start = performance.now();
@@ -44,7 +44,7 @@ for (const [name, make] of Object.entries(makers)) {
     const outputs = await runs[name]();
     const file = `${job.folder}/${name}.out`;
     writeFileSync(file, new Uint8Array(outputs[0].buffer, outputs[0].byteOffset, outputs[0].byteLength));
-    found[name] = { first: performance.now() - start, wall: Infinity, user: Infinity, file };
+    found[name] = { first: performance.now() - start, wall: Infinity, user: 0, runs: 0, file };
   } catch (error) {
     found[name] = { error: String(error.message ?? error) };
     delete runs[name];
@@ -59,11 +59,16 @@ for (const [name, run] of Object.entries(runs)) { // warm: an engine's tiers
 const end = performance.now() + 1000 * job.seconds;
 for (let turn = 0; turn < 3 || performance.now() < end; turn++) {
   for (const [name, run] of Object.entries(runs)) {
-    const one = found[name], cpu = process.cpuUsage(), start = performance.now();
-    for (let i = 0; i < one.batch; i++) await run();
-    one.wall = Math.min(one.wall, (performance.now() - start) / one.batch);
-    one.user = Math.min(one.user, process.cpuUsage(cpu).user / 1000 / one.batch);
+    const one = found[name], cpu = process.cpuUsage();
+    for (let i = 0; i < one.batch; i++) {
+      const start = performance.now();
+      await run();
+      one.wall = Math.min(one.wall, performance.now() - start);
+    }
+    one.user += process.cpuUsage(cpu).user / 1000;
+    one.runs += one.batch;
   }
 }
+for (const name of Object.keys(runs)) found[name].user /= found[name].runs;
 console.log(JSON.stringify(found));
 process.exit(0);

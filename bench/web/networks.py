@@ -2,7 +2,8 @@
 
     python bench/web/networks.py build/networks/mlp.onnx … --ort NODE_MODULES/onnxruntime-web [--node NODE]
 
-Engines run in turns in one process of Node; a time is the least of all turns, wall and user time in milliseconds.
+Engines run in turns in one process of Node: the least wall time of a run, and the mean of its user time, by which the
+ratios are, in milliseconds.
 Deviations are those of the first output from onnxruntime's, over its largest magnitude.
 """
 
@@ -87,7 +88,7 @@ def main() -> None:
             if "error" in one:
                 print(f"{path.stem:20} {name:20} {one['error']}")
                 continue
-            ratio = base / one["user"]
+            ratio = base / max(one["user"], 1e-3)
             ratios.setdefault(name, []).append(ratio)
             size = f"{one['bytes'] / 1000:8.1f} kB" if "bytes" in one else " " * 11
             print(f"{path.stem:20} {name:20} wall {one['wall']:9.3f} user {one['user']:9.3f} first {one['first']:8.1f} "

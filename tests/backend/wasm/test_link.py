@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilewright.backend.wasm.link import link
@@ -165,7 +165,7 @@ def test_an_unknown_relocation_is_named() -> None:
         read_object(bytes(data))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data())
 def test_a_damaged_object_is_an_error_or_a_module(data: st.DataObject) -> None:
     first, second = objects()
