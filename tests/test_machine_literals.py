@@ -53,6 +53,8 @@ ALLOWED = {
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
         "relay/transform/fuse/fuse_ops.py:MAX_READS",
         "relay/transform/fuse/split_args.py:MOST_JOINED",
+        "relay/transform/layout/weight_gradients.py:_MOST_TAPS",
+        "backend/cpu/schedule/conv2d_backward_weight.py:_WHOLE_WINDOW",
         "relay/transform/simplify/eliminate_common_subexpr.py:CONSTANT_LIMIT",
         "relay/transform/simplify/fold_constant.py:LIMIT",
         "relay/transform/simplify/fold_constant.py:ANY_SIZE",
@@ -279,6 +281,7 @@ ALLOWED = {
         "relay/transform/passes.py:REQUIRED",
     ),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
+        "relay/transform/fuse/recompute.py:_SMALL",
         "tir/transform/shift_last_tile.py:FEW",
         "backend/cpu/schedule/common.py:_ENOUGH_SHARES",
         "backend/cpu/schedule/dense.py:_FEW_BATCHES",
@@ -290,6 +293,8 @@ ALLOWED = {
         "backend/cpu/schedule/rows.py:_FEW_ROWS",
     ),
     "bounds of a search space: how far it goes, not what is taken": (
+        "backend/cpu/schedule/conv2d_backward_weight.py:_CHANNELS",
+        "backend/cpu/schedule/conv2d_backward_weight.py:_FILTERS",
         "backend/cpu/schedule/conv2d_cost.py:_BLOCKS",
         "backend/cpu/schedule/conv2d_cost.py:_FEW_ROWS",
         "backend/cpu/schedule/conv2d_cost.py:_JOINED_BLOCKS",

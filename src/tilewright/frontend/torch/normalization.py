@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from tilewright.frontend.builders.normalization import scaled_over, standardized
-from tilewright.frontend.idioms import as_vector, cast, constant, full, product, rank_of, reshape, shape_of
-from tilewright.frontend.torch.build import divisor, element_type
+from tilewright.frontend.idioms import constant, full, product, rank_of, reshape, shape_of
+from tilewright.frontend.torch.build import divisor
 from tilewright.frontend.torch.computing import in_float32
 from tilewright.frontend.torch.node import TorchNode
 from tilewright.frontend.torch.registry import converts
 from tilewright.frontend.torch.types import is_static
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, TupleGetItem
+from tilewright.relay.op.gradients.batch_norm import normalized_by_batch, through_batch_norm
 
 
 def _gamma_beta(node: TorchNode, channels: Any) -> tuple[Expr, Expr]:
@@ -37,7 +38,7 @@ def convert_batch_norm(node: TorchNode) -> Expr | list[Expr]:
     epsilon = float(node["eps"])
     gamma, beta = _gamma_beta(node, shape_of(data)[1])
     if node.get("training") or node["running_mean"] is None:
-        made, mean, scale, _ = _by_batch(data, gamma, beta, epsilon)
+        made, mean, scale, _ = normalized_by_batch(data, gamma, beta, epsilon)
         return [made, mean, scale] if isinstance(node.value, tuple | list) else made
     made = _by_kept(data, gamma, beta, node["running_mean"], node["running_var"], epsilon)
     nothing = op.zeros(shape=(0,), dtype=str(node.dtype))  # statistics of the batch, which nobody requested
@@ -49,43 +50,15 @@ def _by_kept(data: Expr, gamma: Expr, beta: Expr, mean: Expr, variance: Expr, ep
     return TupleGetItem(op.nn.batch_norm(data, gamma, beta, mean, variance, axis=1, epsilon=epsilon), 0)
 
 
-def _by_batch(data: Expr, gamma: Expr, beta: Expr, epsilon: float) -> tuple[Expr, Expr, Expr, Expr]:
-    """The batch normalized by its own statistics, their mean, one over their deviation, and their variance.
-
-    Mean and variance are a pass over the batch each, and one more takes a product and a sum an element."""
-    axes = tuple(axis for axis in range(rank_of(data)) if axis != 1)
-    mean = op.mean(data, axis=axes, keepdims=True)
-    centred = data - mean
-    variance = op.mean(centred * centred, axis=axes, keepdims=True)
-    scale = op.rsqrt(variance + epsilon)
-    made = centred * (scale * _spread(gamma, data)) + _spread(beta, data)
-    return made, as_vector(mean), as_vector(scale), as_vector(variance)
-
-
-def _spread(vector: Expr, data: Expr) -> Expr:
-    """One number a channel of `data`, of its rank."""
-    return reshape(cast(vector, element_type(data)), [1, -1, *[1] * (rank_of(data) - 2)])
-
-
 @converts("aten.native_batch_norm_backward")
 @in_float32
-def convert_batch_norm_backward(node: TorchNode, grad_out: Expr, train: bool, eps: Any) -> list[Expr]:
-    """Gradients of the batch, the weight and the bias: two sums over the batch, and a pass that writes."""
-    data, axes = node["input"], [axis for axis in range(rank_of(grad_out)) if axis != 1]
-    gamma, _ = _gamma_beta(node, shape_of(data)[1])
-    if train:
-        mean, scale = node["save_mean"], node["save_invstd"]
-    else:
-        mean, scale = node["running_mean"], op.rsqrt(node["running_var"] + float(eps))
-    centred = data - _spread(mean, data)
-    total, along = op.sum(grad_out, axis=axes), op.sum(grad_out * centred, axis=axes)
-    factor = scale * gamma
-    made = grad_out * _spread(factor, data)
-    if train:
-        count = divisor(node, product([shape_of(data)[axis] for axis in axes]), 0, 1, total)
-        slope, shift = along * scale * scale * factor / count, total * factor / count
-        made = made - (centred * _spread(slope, data) + _spread(shift, data))
-    return [made, along * scale, total]
+def convert_batch_norm_backward(node: TorchNode, grad_out: Expr, input: Expr, train: bool, eps: Any) -> list[Expr]:
+    gamma, _ = _gamma_beta(node, shape_of(input)[1])
+    if not train:
+        scale = op.rsqrt(node["running_var"] + float(eps))
+        return list(through_batch_norm(grad_out, input, gamma, node["running_mean"], scale, None))
+    count = divisor(node, product(shape_of(input)) // shape_of(input)[1], 0, 1, input)
+    return list(through_batch_norm(grad_out, input, gamma, node["save_mean"], node["save_invstd"], count))
 
 
 @converts("aten._native_batch_norm_legit_functional", "aten._native_batch_norm_legit.no_stats")
@@ -98,7 +71,7 @@ def convert_batch_norm_functional(node: TorchNode, data: Expr, eps: Any, trainin
         made = _by_kept(data, gamma, beta, *running, float(eps))
         nothing = op.zeros(shape=(0,), dtype=str(node.dtype))
         return [made, nothing, nothing, *running]
-    made, mean, scale, variance = _by_batch(data, gamma, beta, float(eps))
+    made, mean, scale, variance = normalized_by_batch(data, gamma, beta, float(eps))
     if "no_stats" in node.target:
         return [made, mean, scale]
     count = product(shape_of(data)) // shape_of(data)[1]

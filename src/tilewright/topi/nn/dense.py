@@ -136,9 +136,10 @@ def batch_matmul(
 ) -> Tensor:
     """Products of stacks of matrices [B, M, K] (or [B, K, M]) and [B, N, K] (or [B, K, N]); a stack of 1 broadcasts.
 
-    Stages: packed_b (the transpose of a transposed `b`, so that neighbouring columns are neighbours in memory; with
-    columns of zeros where several rows would leave a part of a vector at the end of each), batch_matmul (with such
-    columns, in groups of whole vectors: [B, M, N / 16, 16]), batch_matmul_output (without those columns).
+    Stages: packed_a (one matrix of many rows: the transpose of a transposed `a`, or rows moved apart), packed_b (then,
+    and of a transposed `b`, so that the columns of a panel are neighbours in memory; with columns of zeros where
+    several rows would leave a part of a vector at the end of each), batch_matmul (with such columns, in groups of whole
+    vectors: [B, M, N / 16, 16]), batch_matmul_output (without those columns).
     """
     (batch_a, *left), (batch_b, *right) = extents(a), extents(b)
     rows, depth = reversed(left) if transpose_a else left
@@ -146,12 +147,16 @@ def batch_matmul(
     wide = sum_dtype(a, out_dtype)
     k = te.reduce_axis((0, depth), name="k")
     padded = _padded_columns(size_hint(rows), columns)
-    if transpose_b or padded is not columns:
+    single = (batch_a, batch_b) == (1, 1) and isinstance(depth, int) and isinstance(columns, int)
+    turned, panels = transpose_a, transpose_b or padded is not columns
+    if single and size_hint(rows) >= _ROWS_OF_A_COPY and columns > _ALIGNMENT:
+        a, turned, panels = _rows_in_order(a) if transpose_a else rows_in_different_sets(a), False, True
+    if panels:
         b = _packed(b, transpose_b, (batch_b, depth, padded), columns)
 
     def body(n: Any, i: Any, *position: Any) -> Any:
         n_a, n_b = (0 if batch_a == 1 else n), (0 if batch_b == 1 else n)
-        x = a(n_a, k, i) if transpose_a else a(n_a, i, k)
+        x = a(n_a, k, i) if turned else a(n_a, i, k)
         j = position[0] if len(position) == 1 else position[0] * _ALIGNMENT + position[1]
         return te.sum(x.astype(wide) * b(n_b, k, j).astype(wide), axis=k)
 
@@ -172,6 +177,17 @@ def batch_matmul(
             tag=tag.INJECTIVE,
         )
     return finish(out, a, out_dtype)
+
+
+def _rows_in_order(a: Tensor) -> Tensor:
+    """The transpose of `a` [1, K, M], with a line of zeros behind each row where rows are whole pages long."""
+    _, depth, rows = extents(a)
+    apart = _LINE_BYTES // a.dtype.itemsize if depth * a.dtype.itemsize % _PAGE_BYTES == 0 else 0
+
+    def element(n: Any, i: Any, k: Any) -> Any:
+        return tir.if_then_else(k < depth, a(n, k, i), tir.const(0, a.dtype)) if apart else a(n, k, i)
+
+    return te.compute((1, rows, depth + apart), element, name="packed_a", tag=tag.INJECTIVE)
 
 
 def _padded_columns(rows: int, columns: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import vectorize_lanes
-from tilewright.backend.cpu.schedule.pad import schedule_pad_at_root
+from tilewright.backend.cpu.schedule.pad import is_pad, schedule_pad_at_root
 from tilewright.backend.cpu.schedule.product import Blocking, dense_workload, leading_of, row_axis_of, worth_sharing
 from tilewright.target import Target
 from tilewright.tir.expr import IntImm
@@ -103,16 +103,17 @@ def _accumulate(
     return k
 
 
-def _copy_in_blocks(s: te.Schedule, packed: te.Tensor, target: Target) -> None:
-    """Copy a matrix in square blocks of vectors, which a transposed one crosses in registers."""
+def _copy_in_blocks(s: te.Schedule, packed: te.Tensor, target: Target) -> te.IterVar:
+    """Copy a matrix in square blocks of vectors, which a transposed one crosses in registers; the loop over rows."""
     if not all(isinstance(extent, IntImm) for extent in packed.shape):
-        return
+        return s[packed].op.axis[1]
     lanes = min(target.machine.lanes(), *(1 << size.bit_length() - 1 for size in shape_of(packed)[1:]))
     _, row, column = s[packed].op.axis
     rows, row = s[packed].split(row, factor=lanes)
     columns, lane = s[packed].split(column, factor=lanes)
     s[packed].reorder(rows, columns, row, lane)
     s[packed].vectorize(lane)
+    return rows
 
 
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
@@ -130,7 +131,12 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
     for operand in packed:
-        s[operand].compute_at(s[out], work)
-        _copy_in_blocks(s, operand, target)
+        schedule_pad_at_root(s, operand, target)
+        if operand.op.name == "packed_a":
+            blocks = _copy_in_blocks(s, operand, target)
+            s[operand].parallel(blocks)
+        elif not is_pad(operand):
+            s[operand].compute_at(s[out], work)
+            _copy_in_blocks(s, operand, target)
     s[accumulator].compute_at(s[out], tiles)
     _accumulate(s, accumulator, 1, panel, target, accumulator.ndim == 4)
