@@ -100,7 +100,8 @@ class Network:
         if min(after) < 1 or rows > height + padding[0] + padding[2] or columns > width + padding[1] + padding[3]:
             return False
         if kind == "pool":
-            made, outs = op.nn.max_pool2d(last, (rows, columns), strides, padding[:2]), channels
+            made = op.nn.max_pool2d(last, (rows, columns), strides, padding=padding[:2])
+            outs = channels
         else:
             deep = kind == "depthwise"
             outs, depth = (channels, 1) if deep else (self.below(1, 13), channels)
