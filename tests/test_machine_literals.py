@@ -403,7 +403,10 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
-    "lengths of vectors that a language defines": ("codegen/source/opencl_vectors.py:LANES",),
+    "lengths of vectors that a language or an instruction set defines": (
+        "codegen/source/float_tiles.py:_LANES",
+        "codegen/source/opencl_vectors.py:LANES",
+    ),
     "calls and components of the operating system": (
         "runtime/processor.py:ARCH_PRCTL",
         "runtime/processor.py:REQUEST_PERMISSION",
