@@ -221,7 +221,7 @@ class TorchStep:
         return loss.detach()
 
     def update(self) -> None:
-        """What is not timed."""
+        """Everything that is not timed."""
         self.optimizer.step()
         self.optimizer.zero_grad()
 

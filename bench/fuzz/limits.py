@@ -122,7 +122,7 @@ class Network:
 
 
 def run(written: Exported, x: np.ndarray, wanted: list[np.ndarray]) -> str:
-    """What is wrong with the results of C source on `x`, or an empty text."""
+    """The fault in the results of C source on `x`, or an empty text."""
     made = written[0].with_suffix(".so")
     options = ["-std=c99", "-O1", *SEMANTICS, "-fno-strict-aliasing", "-shared", "-fPIC"]
     subprocess.run(["cc", *options, str(written[0]), "-o", str(made), "-lm"], check=True)

@@ -138,7 +138,7 @@ class Attack:
             (self.service.shared / f"{name}.bin").unlink(missing_ok=True)
 
     def _after(self, early: int) -> None:
-        """What is left, and what the server became."""
+        """The files that are left, and the state of the server."""
         late = memory(self.service.running["server"].pid)
         print(f"memory of the server: {early >> 20} MiB after a tenth, {late >> 20} MiB at the end")
         if late > early + _GROWTH:

@@ -24,7 +24,7 @@ TYPES = {"FP32": np.float32, "FP16": np.float16, "FP64": np.float64, "INT64": np
 
 @dataclass
 class Result:
-    """What was seen: requests a second, milliseconds, errors by status, processor seconds of this process."""
+    """Figures of a load: requests a second, milliseconds, errors by status, processor seconds of this process."""
 
     rate: float
     median: float

@@ -228,13 +228,13 @@ class Store:
                 reason = f"{attempts} workers ended while they ran this job"
                 session.execute(deadly.values(status=FAILED, reason=reason, modified=now, ended=now))
 
-    def renew(self, job: Claimed, lease_seconds: float, said: Mapping[str, Any] | None = None) -> str:
+    def renew(self, job: Claimed, lease_seconds: float, reported: Mapping[str, Any] | None = None) -> str:
         """Renew a claim; the job's status, or "" where it is this worker's no more.
 
-        `said` are new values of `stage`, `progress` and `log`.
+        `reported` are new values of `stage`, `progress` and `log`.
         """
         ours = and_(Job.id == job.id, Job.claim == job.claim)
-        values = {**(said or {}), "lease": time.time() + lease_seconds}
+        values = {**(reported or {}), "lease": time.time() + lease_seconds}
         with self._session() as session:
             if _changed(session, update(Job).where(ours, Job.status == INPROGRESS).values(values)):
                 return INPROGRESS

@@ -227,11 +227,11 @@ def _said(folder: Path) -> dict[str, Any]:
     with _written(folder / process.LOG) as file:
         start = max(0, os.fstat(file.fileno()).st_size - _MOST_LOG)
         file.seek(start)
-        said: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "log_start": start,
             "log": file.read(_MOST_LOG).decode(errors="replace").replace("\0", ""),
         }
     with suppress(UserError, ValueError), _written(folder / process.STAGE) as file:
         stage, _, share = file.read(64).decode().rpartition(" ")
-        said |= {"stage": stage[:32].replace("\0", ""), "progress": min(max(0.0, float(share or 0)), 1.0)}
-    return said
+        reported |= {"stage": stage[:32].replace("\0", ""), "progress": min(max(0.0, float(share or 0)), 1.0)}
+    return reported

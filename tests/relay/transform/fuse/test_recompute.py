@@ -14,7 +14,7 @@ from tilewright.relay.transform.fuse.recompute import recompute
 
 
 def counts(params: list[Var], body: Expr) -> tuple[dict[str, int], IRModule, IRModule]:
-    """How many calls of each operator there are after the pass, the module before and after it."""
+    """The number of calls of each operator after the pass, the module before and after it."""
     before = IRModule.from_expr(Function(params, body))
     after = recompute(before)
     found: dict[str, int] = {}
