@@ -126,8 +126,9 @@ def _darknet(folder: Path, torch: str) -> Case:
 _TORCH = """
 import sys, numpy as np, torch
 torch.manual_seed(0)
-layers = [torch.nn.Conv2d(3, 8, 3, 2), torch.nn.BatchNorm2d(8), torch.nn.SiLU(), torch.nn.Flatten(), torch.nn.Linear(72, 5)]
-model, x = torch.nn.Sequential(*layers).eval(), torch.randn(1, 3, 8, 8)
+from torch.nn import BatchNorm2d, Conv2d, Flatten, Linear, Sequential, SiLU
+model = Sequential(Conv2d(3, 8, 3, 2), BatchNorm2d(8), SiLU(), Flatten(), Linear(72, 5)).eval()
+x = torch.randn(1, 3, 8, 8)
 torch.jit.trace(model, x).save(sys.argv[1])
 np.savez(sys.argv[2], x=x.numpy(), y=model(x).detach().numpy())
 """
