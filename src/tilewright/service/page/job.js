@@ -6,6 +6,7 @@ import { bytes, count, facts, h, percent, save, say, seconds, tabs } from "./dom
 import { graphView } from "./graph.js";
 import { kernelsView } from "./kernel.js";
 import { preview } from "./preview.js";
+import { tryIt } from "./tryit.js";
 
 const ENDED = ["completed", "failed", "stopped"];
 
@@ -55,7 +56,7 @@ async function ended(holder, job, model, target) {
   const made = job.artifacts ?? [], has = (name) => made.some((one) => one.name === name);
   const again = (kind, title) => h("button", { type: "button", onclick: async () => { location.hash = `#/job/${(await createJob(kind, job.model, job.target, kind === job.kind ? job.options : pick(job.options))).id}`; } }, title);
   const actions = [];
-  const main = made.find((one) => /^model\./.test(one.name) && !one.name.endsWith(".h"));
+  const main = made.find((one) => /^model\.(tw|wasm|c|onnx)$/.test(one.name));
   if (main) actions.push(h("button", { type: "button", class: "main", onclick: async () => save(await artifact(job.id, main.name), main.name) }, `Download ${main.name}`));
   if (job.kind === "compile" && job.status === "completed" && target.runs_here) actions.push(again("profile", "Measure"));
   if (job.status === "completed" && has("report.json")) actions.push(h("a", { class: "button", href: `#/compare/${job.id}` }, "Compare"));
@@ -90,13 +91,14 @@ function reported(report, job, made) {
     ["use", "Use it", (panel) => panel.append(h("section", { class: "card" }, downloads(job, made)), snippets(job, made))],
   ];
   if (Object.keys(report.device_texts ?? {}).length) list.splice(2, 0, ["device", "Device", (panel) => panel.append(...Object.entries(report.device_texts).map(([stage, text]) => h("details", { class: "card", open: stage === "schedule" }, h("summary", {}, stage), h("pre", { class: "log", tabindex: "0", "aria-label": stage }, text))))]);
+  if (made.some((one) => one.name === "model.wasm")) list.splice(-1, 0, ["try", "Try it", (panel) => panel.append(tryIt(job))]);
   bar = tabs(list, "graph");
   return [summary(report, job, total), bar.bar, ...bar.panels];
 }
 
 /** Figures of the whole model. */
 export function figures(report, job) {
-  const sum = (name) => report.kernels.reduce((all, one) => all + (one[name] ?? 0), 0), file = (job.artifacts ?? []).find((one) => /^model\./.test(one.name));
+  const sum = (name) => report.kernels.reduce((all, one) => all + (one[name] ?? 0), 0), file = (job.artifacts ?? []).find((one) => /^model\.(tw|wasm|c|onnx)$/.test(one.name));
   return [
     [report.measured ? "measured time" : "predicted time", seconds(sum("seconds"))], ["operations", count(sum("flops"))],
     ["kernels", `${report.kernels.length} in ${report.kernels.reduce((all, one) => all + one.calls.length, 0)} calls`], ["nodes", String(report.model.nodes.filter((node) => !["input", "output"].includes(node.op)).length)],
