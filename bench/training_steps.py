@@ -29,7 +29,7 @@ from torch.nn import functional as F
 import tilewright
 from tilewright import relay, torch_backend
 from tilewright.frontend.torch import from_pytorch
-from tilewright.relay.transform.gradient.training import SGD, Trainer, training_step
+from tilewright.training import SGD, Trainer, training_step
 
 RATE = 0.01
 ENGINES = ("eager", "inductor", "tilewright", "native")

@@ -282,6 +282,7 @@ ALLOWED = {
     ),
     "a ratio or a count of shares, not of vectors; results must not depend on the workers": (
         "relay/transform/fuse/recompute.py:_SMALL",
+        "relay/transform/layout/weight_gradients.py:_FILLED",
         "tir/transform/shift_last_tile.py:FEW",
         "backend/cpu/schedule/common.py:_ENOUGH_SHARES",
         "backend/cpu/schedule/dense.py:_FEW_BATCHES",

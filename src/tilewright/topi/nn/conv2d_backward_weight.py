@@ -36,25 +36,29 @@ def conv2d_backward_weight(
 
     `images` at a time are summed for all of the kernel before the next; they must divide N. Stages: gradient_rows
     [N, O, rows, pitch], data_rows [N, C, SH, SW, rows, pitch], conv2d_weight_lanes [parts, O, C, KH, KW, lanes] with
-    the reduction axes b, t; conv2d_backward_weight, which adds up parts and lanes.
+    the reduction axes b, r, t; conv2d_backward_weight, which adds up parts and lanes.
     """
     n, o, oh, ow = extents(gradient)
     c, (kh, kw), (dh, dw), (sh, sw) = extents(data)[1] // groups, kernel_size, dilation, strides
-    pitch, rows_on = ow + (kw - 1) * dw // sw, (kh - 1) * dh // sh
-    vectors = -(-((oh - 1) * pitch + ow) // LANES)
-    rows = -(-vectors * LANES // pitch)
-    g = _gradient_rows(gradient, rows, pitch)
-    reach = -(-(vectors * LANES + rows_on * pitch + pitch - ow) // pitch)
+    right, below = (kw - 1) * dw // sw, (kh - 1) * dh // sh
+    pitch = ow + right
+    runs, vectors = vectors_of(oh, ow, right)
+    whole = runs > 1
+    g = gradient if whole else _gradient_rows(gradient, -(-vectors * LANES // pitch), pitch)
+    reach = oh + below if whole else -(-(vectors * LANES + below * pitch + right) // pitch)
     x = _data_rows(data, reach, pitch, kernel_size, strides, padding, dilation)
     wide = sum_dtype(gradient, "")
     b, t = te.reduce_axis((0, images), name="b"), te.reduce_axis((0, vectors), name="t")
+    r = te.reduce_axis((0, runs), name="r")
 
     def product(part: Any, f: Any, i: Any, y: Any, z: Any, lane: Any) -> Any:
         channel = i if groups == 1 else f // (o // groups) * c + i
         at, image = t * LANES + lane, part * images + b
         moved = at + y * dh // sh * pitch + z * dw // sw
-        value = x(image, channel, y * dh % sh, z * dw % sw, moved // pitch, moved % pitch)
-        return te.sum(g(image, f, at // pitch, at % pitch).astype(wide) * value.astype(wide), axis=[b, t])
+        here = (r, at) if whole else (at // pitch, at % pitch)
+        there = (r + y * dh // sh, at + z * dw // sw) if whole else (moved // pitch, moved % pitch)
+        value = x(image, channel, y * dh % sh, z * dw % sw, *there)
+        return te.sum(g(image, f, *here).astype(wide) * value.astype(wide), axis=[b, r, t])
 
     sums = te.compute((n // images, o, c, kh, kw, LANES), product, name="conv2d_weight_lanes", tag=tag.PARTIAL)
     part, lane = te.reduce_axis((0, n // images), name="part"), te.reduce_axis((0, LANES), name="lane")
@@ -66,6 +70,15 @@ def conv2d_backward_weight(
         attrs=workload(strides, padding, dilation, groups),
     )
     return finish(out, gradient, "")
+
+
+def vectors_of(rows: int, columns: int, right: int) -> tuple[int, int]:
+    """Runs of pixels of an image, and the vectors of one, where a window is `right` columns wider than one.
+
+    A row is a run where vectors end with it, and needs no zeros behind it; else all rows are one."""
+    if columns % LANES == 0 and right > 0:
+        return rows, columns // LANES
+    return 1, -(-((rows - 1) * (columns + right) + columns) // LANES)
 
 
 def _gradient_rows(gradient: Tensor, rows: int, pitch: int) -> Tensor:

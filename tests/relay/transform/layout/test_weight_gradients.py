@@ -51,6 +51,13 @@ def test_the_images_of_a_turn_fit_the_cache_and_divide_the_batch():
     assert all(batch % images == 0 for batch, images in zip((32, 30, 7), found))
 
 
+def test_small_planes_of_many_images_stay_convolutions():
+    backend = backend_of(Target("cpu"))
+    for batch, stride, name in ((32, 1, "nn.conv2d"), (6, 1, "nn.contrib_conv2d"), (32, 2, "nn.contrib_conv2d")):
+        module, _ = module_of(batch, 16, 16, 8 * stride, 3, stride, 1, 1)
+        assert weight_gradients(module, backend)["main"].body.op.name == f"{name}_backward_weight"
+
+
 def test_wide_windows_stay_convolutions():
     module, _ = module_of(2, 4, 8, 40, 17, 1, 0, 1)
     assert weight_gradients(module, backend_of(Target("cpu")))["main"].body.op.name == "nn.conv2d_backward_weight"

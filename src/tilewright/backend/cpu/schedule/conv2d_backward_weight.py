@@ -13,6 +13,7 @@ the second-level cache holds with their gradient.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from tilewright import te
@@ -46,9 +47,9 @@ class BackwardWeightWorkload:
 def _workload(conv: te.Tensor, out: te.Tensor) -> BackwardWeightWorkload:
     filters, channels, kh, kw = shape_of(conv)
     sums = next(tensor for tensor in conv.op.input_tensors if is_reduction(tensor))
-    images, vectors = (extent_of(axis) for axis in sums.op.reduce_axis)
+    vectors = math.prod(extent_of(axis) for axis in sums.op.reduce_axis)
     whole = channels == 1 and kh * kw <= _WHOLE_WINDOW
-    count = shape_of(sums)[0] * images * vectors
+    count = shape_of(sums)[0] * vectors
     return BackwardWeightWorkload(filters, channels, kh * kw if whole else kw, count, conv.op.attrs["groups"])
 
 
@@ -112,8 +113,7 @@ def _schedule(s: te.Schedule, conv: te.Tensor, out: te.Tensor, target: Target, c
     s[sums].set_scope("local")
     s[sums].compute_at(s[conv], outer[-1])
     _, filter_, channel, row, tap, lane = s[sums].op.axis
-    image, vector = s[sums].op.reduce_axis
-    s[sums].reorder(image, vector, filter_, channel, row, tap, lane)
+    s[sums].reorder(*s[sums].op.reduce_axis, filter_, channel, row, tap, lane)
     for axis in (filter_, channel, row, tap):
         s[sums].unroll(axis)
     s[sums].vectorize(lane)
