@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,60 @@ def test_what_a_model_needs_still_works(inside, action):
 def test_each_measure_says_whether_it_is_on(inside):
     assert set(inside[0]) == {"limits", "network", "user", "files", "calls"}
     assert inside[0]["limits"] == "on" and Path("/proc").exists()
+
+
+_FAMILY = """
+import os, signal, socket, subprocess, sys, time
+from pathlib import Path
+from tilewright.rpc.sandbox import Limits, confine, own_processes
+if not own_processes():
+    sys.exit(77)
+folder = Path(sys.argv[1])
+confine(folder, [], Limits(2 << 30), children=True)
+assert subprocess.run(["true"]).returncode == 0
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+os.kill(child, signal.SIGKILL)
+assert os.waitpid(child, 0)[1] == signal.SIGKILL
+try:
+    os.kill(int(sys.argv[2]), 0)
+    sys.exit("it sees a process outside")
+except ProcessLookupError:
+    pass
+try:
+    socket.socket()
+    sys.exit("it has sockets")
+except PermissionError:
+    pass
+(folder / "a").mkdir()
+(folder / "a" / "file").touch()
+try:
+    (folder / "a" / "file").rename(folder / "file")
+except OSError as error:
+    assert error.errno == 18, error  # Landlock's first version
+if os.fork() == 0:  # a process in a session of its own ends with the rest
+    os.setsid()
+    (folder / "left").touch()
+    time.sleep(3)
+    (folder / "outlived").touch()
+while not (folder / "left").exists():
+    time.sleep(0.01)
+sys.exit(5)
+"""
+
+
+def test_a_process_with_children_sees_them_alone_and_ends_with_them(tmp_path: Path) -> None:
+    outside = subprocess.Popen(["sleep", "600"])
+    try:
+        command = [sys.executable, "-c", _FAMILY, str(tmp_path), str(outside.pid)]
+        tmp_path.chmod(0o777)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        outside.kill()
+        outside.wait()
+    if done.returncode == 77:
+        pytest.skip("the system allows no process namespaces")
+    assert done.returncode == 5, done.stderr
+    time.sleep(4)
+    assert not (tmp_path / "outlived").exists()

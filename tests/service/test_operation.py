@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import logging
 import os
@@ -24,12 +25,14 @@ from sqlalchemy import update
 
 from tests.service.client import Client
 from tests.service.test_api import model_bytes
+from tilewright.errors import EnvironmentError_
 from tilewright.service.jobs.quotas import QuotaExceeded, admission, charge, check_stored
 from tilewright.service.jobs.retention import remove_old
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import Store
 from tilewright.service.jobs.tables import Job, Upload
 from tilewright.service.logs import JsonLines
+from tilewright.service.watch import tracer
 
 
 def test_quotas_of_a_day_and_of_bytes(tmp_path: Path) -> None:
@@ -110,6 +113,26 @@ def test_log_lines_are_json() -> None:
     record = logging.makeLogRecord({"msg": "GET %s", "args": ("/",), "levelname": "INFO", "fields": {"status": 200}})
     found = json.loads(JsonLines().format(record))
     assert found["message"] == "GET /" and found["status"] == 200 and found["level"] == "info"
+
+
+def test_traces_are_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    assert tracer() is None
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    if importlib.util.find_spec("opentelemetry") is None or not _has_exporter():
+        with pytest.raises(EnvironmentError_, match="pip install opentelemetry-sdk"):
+            tracer()
+    pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
+    assert tracer() is not None
+
+
+def _has_exporter() -> bool:
+    try:
+        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
 
 
 def test_the_end_hands_running_jobs_back(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ from pathlib import Path
 
 import numpy as np
 
+#: Processes of the user of a process with children, at a time.
+_MOST_PROCESSES = 512
 #: The user of workers of a server that is root: nobody, on every Linux.
 _NOBODY = 65534
 _NEW_USER, _NEW_NETWORK = 0x10000000, 0x40000000
@@ -88,7 +90,7 @@ def confine(
     The process must have one thread, and have imported what it will need from other programs.
     """
     measures: dict[str, Callable[[], None]] = {
-        "limits": lambda: _set_limits(limits),
+        "limits": lambda: _set_limits(limits, children),
         "network": _leave_network,
         "user": lambda: _become_nobody([folder, *readable]),
         "files": lambda: _see_only(folder, readable),
@@ -120,7 +122,9 @@ def unconfined(reason: str) -> dict[str, str]:
     return dict.fromkeys(("limits", "network", "user", "files", "calls"), f"off: {reason}")
 
 
-def _set_limits(limits: Limits) -> None:
+def _set_limits(limits: Limits, children: bool) -> None:
+    if children:
+        resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
     resource.setrlimit(resource.RLIMIT_AS, (limits.memory_bytes, limits.memory_bytes))
     resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
     resource.setrlimit(resource.RLIMIT_NOFILE, (limits.files, limits.files))
