@@ -74,6 +74,13 @@ def test_a_report_that_needs_no_other_file(tilewright: Command, image_model: Pat
     )
 
 
+def test_figures_of_all_kernels_as_json(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
+    options = ("--repeat", 1, "--top", 1, "--json", tmp_path / "figures.json")
+    assert tilewright("profile", image_model, *options).status == 0
+    kernels = json.loads((tmp_path / "figures.json").read_text())["kernels"]
+    assert len(kernels) > 1 and all(one["seconds"] > 0 and one["kernel"] and "schedule" in one for one in kernels)
+
+
 def test_a_trace_that_cannot_be_written(tilewright: Command, image_model: Path, tmp_path: Path) -> None:
     outcome = tilewright("profile", image_model, "--trace", tmp_path)
     assert outcome.status == 2 and "is a directory" in outcome.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -108,7 +109,9 @@ def test_nothing_compared_is_no_success(tilewright: Command, tmp_path: Path) -> 
     node = helper.make_node("Relu", ["x"], ["y"])
     shape = (TensorProto.FLOAT, (3,))
     path = saved(make_model([node], {"x": shape}, {"y": shape}), tmp_path / "relu.onnx")
-    outcome = tilewright("verify", path, "--input", "x=-1")
+    outcome = tilewright("verify", path, "--input", "x=-1", "--json", tmp_path / "outcome.json")
+    written = json.loads((tmp_path / "outcome.json").read_text())
+    assert written["passed"] is False and [one["name"] for one in written["outputs"]] == ["y"]
     assert outcome.status == 1 and "nothing  y: nothing above 1e-06 in both, nothing compared" in outcome.out
     assert "nothing was compared" in outcome.err
     assert tilewright("verify", path, "--input", "x=1").status == 0
