@@ -26,13 +26,14 @@ from sqlalchemy import update
 from tests.service.client import Client
 from tests.service.test_api import model_bytes
 from tilewright.errors import EnvironmentError_
+from tilewright.service.jobs import traces
 from tilewright.service.jobs.quotas import QuotaExceeded, admission, charge, check_stored
 from tilewright.service.jobs.retention import remove_old
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import Store
 from tilewright.service.jobs.tables import Job, Upload
+from tilewright.service.jobs.traces import carrier, span, tracer
 from tilewright.service.logs import JsonLines
-from tilewright.service.watch import tracer
 
 
 def test_quotas_of_a_day_and_of_bytes(tmp_path: Path) -> None:
@@ -118,14 +119,24 @@ def test_log_lines_are_json() -> None:
 def test_traces_are_for_those_who_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
-    assert tracer() is None
+    tracer.cache_clear()
+    assert tracer() is None and carrier() == {}
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    tracer.cache_clear()
     if importlib.util.find_spec("opentelemetry") is None or not _has_exporter():
         with pytest.raises(EnvironmentError_, match="pip install opentelemetry-sdk"):
             tracer()
-    pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
-    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console")
-    assert tracer() is not None
+    tracer.cache_clear()
+
+
+def test_a_job_goes_on_in_the_trace_of_its_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.trace", reason="opentelemetry-sdk is not installed")
+    monkeypatch.setattr(traces, "tracer", lambda: sdk.TracerProvider().get_tracer("test"))
+    with span("createJob", {}, "SERVER", {}) as request:
+        headers = carrier()
+    with span("job compile", headers, "CONSUMER", {"tilewright.kind": "compile"}) as job:
+        assert job.parent.span_id == request.get_span_context().span_id
+        assert job.get_span_context().trace_id == request.get_span_context().trace_id
 
 
 def _has_exporter() -> bool:

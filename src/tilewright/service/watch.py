@@ -6,21 +6,18 @@ Metrics are of this process (requests) and of the database (jobs); labels never 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import func, select
 
-from tilewright.errors import EnvironmentError_
 from tilewright.service.api.routes import OPERATION
 from tilewright.service.jobs.packages import package
 from tilewright.service.jobs.store import Store
 from tilewright.service.jobs.tables import Job, Upload
+from tilewright.service.jobs.traces import span, tracer
 
 _access = logging.getLogger("tilewright.service.access")
 #: Upper bounds of the histogram of times of requests, in seconds.
@@ -31,7 +28,8 @@ class Watch:
     """An ASGI application around another, which counts, logs and traces its requests."""
 
     def __init__(self, app: Any, store: Store) -> None:
-        self._app, self._store, self._tracer = app, store, tracer()
+        tracer()  # complains now where it cannot be had
+        self._app, self._store = app, store
         self._lock = threading.Lock()
         self._requests: Counter[tuple[str, int]] = Counter()
         self._seconds: dict[str, list[float]] = {}
@@ -52,33 +50,21 @@ class Watch:
                 status = message["status"]
             await send(message)
 
-        with self._span(scope) as span:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with span("request", headers, "SERVER", {"http.request.method": scope["method"]}) as traced:
             try:
                 await self._app(scope, receive, watched)
             finally:
                 name = scope.get(OPERATION, "other")
                 self._count(name, status, time.monotonic() - start)
-                if span is not None:
-                    span.update_name(name)
-                    span.set_attribute("http.response.status_code", status)
+                if traced is not None:
+                    traced.update_name(name)
+                    traced.set_attribute("http.response.status_code", status)
                 about = {"method": scope["method"], "path": scope["path"], "operation": name, "status": status}
                 seconds = round(time.monotonic() - start, 4)
                 _access.info(
                     "%s %s %d", scope["method"], scope["path"], status, extra={"fields": about | {"seconds": seconds}}
                 )
-
-    @contextmanager
-    def _span(self, scope: Any) -> Iterator[Any]:
-        if self._tracer is None:
-            yield None
-            return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        around = package("opentelemetry.propagate").extract(headers)
-        with self._tracer.start_as_current_span(
-            "request", around, package("opentelemetry.trace").SpanKind.SERVER
-        ) as span:
-            span.set_attribute("http.request.method", scope["method"])
-            yield span
 
     def _count(self, name: str, status: int, seconds: float) -> None:
         with self._lock:
@@ -121,26 +107,3 @@ class Watch:
                 lines.append(f'tilewright_request_seconds_count{{operation="{name}"}} {row[-2]:.0f}')
                 lines.append(f'tilewright_request_seconds_sum{{operation="{name}"}} {row[-1]:.6f}')
         return "\n".join(lines) + "\n"
-
-
-def tracer() -> Any:
-    """A tracer where OTEL_* variables ask for one and the SDK is installed; None otherwise.
-
-    Raises `EnvironmentError_` where they name an exporter that is not installed.
-    """
-    kind = os.environ.get("OTEL_TRACES_EXPORTER", "otlp" if "OTEL_EXPORTER_OTLP_ENDPOINT" in os.environ else "none")
-    if kind == "none":
-        return None
-    try:
-        sdk, export = package("opentelemetry.sdk.trace"), package("opentelemetry.sdk.trace.export")
-        if kind == "console":
-            exporter = export.ConsoleSpanExporter()
-        else:
-            exporter = package("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
-    except (EnvironmentError_, ModuleNotFoundError):
-        raise EnvironmentError_(
-            f"OTEL_TRACES_EXPORTER={kind} needs: pip install opentelemetry-sdk opentelemetry-exporter-otlp-proto-http"
-        ) from None
-    provider = sdk.TracerProvider()
-    provider.add_span_processor(export.BatchSpanProcessor(exporter))
-    return provider.get_tracer("tilewright.service")

@@ -16,6 +16,7 @@ from tilewright.service.jobs import targets
 from tilewright.service.jobs.quotas import QuotaExceeded, admission
 from tilewright.service.jobs.store import COMPLETED, ENDED, Page, TooManyJobs
 from tilewright.service.jobs.tables import Job
+from tilewright.service.jobs.traces import carrier
 from tilewright.service.jobs.uploads import find_upload
 
 #: Statuses here by those of the database, which are Amazon's.
@@ -63,7 +64,7 @@ def _create(call: Call) -> Response:
     chosen = targets.chosen(target, kind)
     task = {
         "kind": kind, "upload": call.body["model"], "inputs": inputs, "options": options, "target": chosen.spelling,
-        "form": chosen.form, "framework": "", "seconds": 0,
+        "form": chosen.form, "framework": "", "seconds": 0, "trace": carrier(),
     }  # fmt: skip
     id = secrets.token_hex(16)
     request = {"target": target, "options": options}

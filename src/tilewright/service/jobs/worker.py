@@ -31,6 +31,7 @@ from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.quotas import charge
 from tilewright.service.jobs.settings import Settings
 from tilewright.service.jobs.store import COMPLETED, FAILED, INPROGRESS, Claimed, Store
+from tilewright.service.jobs.traces import span
 
 _log = logging.getLogger(__name__)
 #: Seconds between two looks at a process; at an empty queue they grow to the last, unless a job is made here.
@@ -92,7 +93,8 @@ class Worker:
         job = self._store.claim(settings.lease_seconds, settings.attempts, settings.running_of_owner)
         if job is None:
             return False
-        with self._folder(job) as folder:
+        about = {"tilewright.job": job.id, "tilewright.kind": job.kind}
+        with self._folder(job) as folder, span(f"job {job.kind}", job.task.get("trace", {}), "CONSUMER", about):
             try:
                 self._store.end(job, COMPLETED, result=self._made(job, folder))
             except Stopped:
