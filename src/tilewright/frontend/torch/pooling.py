@@ -82,7 +82,7 @@ def convert_max_pool_with_indices(node: TorchNode) -> list[Expr]:
         values = _max_pool(node, data, rank)
         padding = (*before, *_after(node, extents, kernel, step, dilation, before, rank))
         whole = op.nn.max_pool2d(data, kernel, step, dilation, padding)
-        index = op.nn.max_pool2d_indices(data, whole, kernel, step, padding, dilation)
+        index: Expr = op.nn.max_pool2d_indices(data, whole, kernel, step, padding, dilation)
         for axis, extent in enumerate(counts, start=2):
             index = slice_axis(index, axis, 0, extent)
         return [reshape(values, node.shape_at(0)), reshape(index, node.shape_at(1))]

@@ -170,7 +170,7 @@ class Worker:
                     if now > start + _LONG_SECONDS:
                         _yield_to_others(running.pid, _LONG_NICE)
                     used = max(used, _cpu_seconds(running.pid))
-                    news = _said(folder) | {"cpu_seconds": used}
+                    news = _reported(folder) | {"cpu_seconds": used}
                     over = self._closed.is_set() and now > self._grace_until
                     if self._store.renew(job, lease, news) != INPROGRESS or over:
                         raise Stopped
@@ -178,7 +178,7 @@ class Worker:
             used = max(used, _cpu_seconds(running.pid))
             running.end()
             charge(self._store, job.owner, used)
-        self._store.renew(job, lease, _said(folder) | {"cpu_seconds": used})
+        self._store.renew(job, lease, _reported(folder) | {"cpu_seconds": used})
 
 
 def _cpu_seconds(session: int) -> float:
@@ -224,7 +224,7 @@ def _result(folder: Path) -> dict[str, Any]:
         raise UserError(_ENDED) from None
 
 
-def _said(folder: Path) -> dict[str, Any]:
+def _reported(folder: Path) -> dict[str, Any]:
     """A running process's stage, the share that is done, and the end of its log, as it says them itself."""
     with _written(folder / process.LOG) as file:
         start = max(0, os.fstat(file.fileno()).st_size - _MOST_LOG)

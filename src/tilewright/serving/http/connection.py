@@ -107,7 +107,7 @@ class Connection(asyncio.Protocol):
         return self._busy or bool(self._ahead)
 
     def pause_writing(self) -> None:
-        """Give a client that does not read a while."""
+        """Wait a while for a client that does not read."""
         self._full = True
         self._transport.pause_reading()
         self.deadline = time.monotonic() + self._limits.write_seconds

@@ -181,7 +181,7 @@ register(
     "nn.max_pool2d_grad_at",
     num_inputs=2,
     type_rule=_grad_at_type,
-    compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_grad_at(*inputs, attrs)],
+    compute=lambda attrs, inputs, _out: [topi.nn.max_pool2d_grad_at(inputs[0], inputs[1], attrs)],
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, gradient, index: ref.max_pool2d_grad_at(gradient, index, attrs["sizes"]),
     attributes={"pool_size": attr.per_axis(2), **attr.window(2), "sizes": attr.per_axis(2)},
