@@ -48,6 +48,7 @@ def test_what_brings_a_missing_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(survey, "opencl_devices", list)
     monkeypatch.setattr(survey, "webgpu_adapters", list)
     monkeypatch.setattr(survey, "physical_devices", list)
+    monkeypatch.setattr(survey, "glsl_compiler", lambda: "glslc")
     rows = dict(survey.survey())
     assert "pip install pocl-binary-distribution" in rows["opencl"]
     assert "apt install mesa-vulkan-drivers" in rows["vulkan"]
