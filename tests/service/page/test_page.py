@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import time
 import urllib.error
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.onnx_models import convolution, saved, unknown_operator
+from tests.onnx_models import convolution, perceptron, saved, unknown_operator
 from tests.oracles import open_session
 from tests.service.page.browser import Browser, browser, missing
 
@@ -119,6 +120,32 @@ def test_download_computes_what_the_model_does(page: Browser, compiled: Path, do
 def test_measuring_replaces_predictions(page: Browser, compiled: Path) -> None:
     page.click("button", "Measure")
     page.wait("return document.querySelector('.figures dt')?.textContent === 'measured time'", seconds=_COMPILED)
+
+
+def test_a_module_runs_in_the_page(page: Browser, service: Service, tmp_path: Path) -> None:
+    targets = json.loads(page.run(
+        "const ask = new XMLHttpRequest(); ask.open('GET', '/v1/targets', false); "
+        "ask.setRequestHeader('Authorization', `Bearer ${sessionStorage.getItem('key')}`); ask.send(); "
+        "return ask.responseText"
+    ))  # fmt: skip
+    (wasm,) = (one for one in targets if one["name"] == "wasm")
+    if not wasm["available"]:
+        pytest.skip(wasm["reason"])
+    model = saved(perceptron(), tmp_path / "perceptron.onnx")
+    page.run("localStorage.setItem('targets', '[\"wasm\"]')")
+    page.open(f"{service.url}/ui/#/")
+    page.call("POST", "/refresh", {})
+    page.wait("return document.querySelector('.targets input')")
+    page.type("#file", str(model))
+    page.wait("return document.getElementById('tab-try')", seconds=_COMPILED)
+    page.click("tab", "Try it")
+    page.wait("return document.querySelector('.try select')")
+    page.run("document.querySelector('.try select').value = 'zero'; localStorage.removeItem('targets')")
+    page.click("button", "Run")
+    text = page.wait("return document.querySelector('#panel-try .facts')?.innerText")
+    (bias,) = open_session(model).run(None, {"x": np.zeros((1, 8), "float32")})
+    least, most = map(float, re.findall(r"([\d.]+) to ([\d.]+)", text)[0])
+    assert (least, most) == pytest.approx((bias.min(), bias.max()), rel=1e-4)
 
 
 def test_unsupported_operators_are_listed_with_the_reason(page: Browser, service: Service, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ export function graphView({ nodes, edges }, options) {
   const scene = s("g"), edgeLayer = s("g", { class: "edges" }), nodeLayer = s("g", { class: "nodes" });
   scene.append(edgeLayer, nodeLayer);
   const svg = s("svg", { "aria-hidden": "true" },
-    s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" }, s("path", { d: "M0 0 8 4 0 8z" }))), scene);
+    s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0 8 4 0 8z" }))), scene);
   const element = h("div", {
     class: "graph", tabindex: "0", role: "application", "aria-label": options.label, "aria-roledescription": "graph",
     "aria-describedby": "graph-help",
