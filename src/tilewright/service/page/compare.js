@@ -11,7 +11,7 @@ const ENDED = ["completed", "failed", "stopped"];
 export async function comparePage(ids) {
   const [jobs, models] = await Promise.all([Promise.all(ids.map((id) => read(`jobs/${id}`))), read("models?limit=100")]);
   const names = new Map(models.items.map((model) => [model.id, model.name]));
-  const body = h("div"), holder = h("div", {}, h("h1", {}, "Side by side"), body);
+  const body = h("div"), holder = h("div", {}, h("div", { class: "heading" }, h("h1", {}, "Side by side")), body);
   if (jobs.length < 2) body.append(await choice(jobs[0], names));
   else if (jobs.every((job) => ENDED.includes(job.status))) await draw(body, jobs, names);
   else wait(body, jobs, names);
@@ -70,13 +70,14 @@ function nodes(sets, title) {
     return of;
   });
   const names = [...new Set(times.flatMap((one) => [...one.keys()]))];
+  const known = sets.map(({ report }) => new Set(report.model.nodes.flatMap((node) => node.name.split(";"))));
   const most = (name) => Math.max(...times.map((one) => one.get(name)?.seconds ?? 0));
   names.sort((a, b) => most(b) - most(a));
   const totals = times.map((one) => [...one.values()].reduce((sum, { seconds: some }) => sum + some, 0) || 1);
   return scroll("Node by node", h("table", {}, h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "Source nodes of a kernel"), sets.map((set) => h("th", { scope: "col", colspan: 3 }, title(set))))),
     h("tbody", {}, names.slice(0, 200).map((name) => h("tr", {}, h("th", { scope: "row", class: "source" }, name.split(";").map((one) => h("span", {}, one))), times.map((one, i) => {
       const found = one.get(name);
-      return found ? [h("td", { class: "number" }, seconds(found.seconds)), h("td", { class: "number minor" }, percent(found.seconds / totals[i])), h("td", { class: "minor" }, [found.template, found.layout].filter(Boolean).join(" "))] : h("td", { colspan: 3, class: "minor" }, "otherwise fused");
+      return found ? [h("td", { class: "number" }, seconds(found.seconds)), h("td", { class: "number minor" }, percent(found.seconds / totals[i])), h("td", { class: "minor" }, [found.template, found.layout].filter(Boolean).join(" "))] : h("td", { colspan: 3, class: "minor" }, name.split(";").some((part) => known[i].has(part)) ? "otherwise fused" : "not in this model");
     }))))));
 }
 
