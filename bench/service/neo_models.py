@@ -68,9 +68,11 @@ def _keras(folder: Path, torch: str) -> Case:
 
     first, second = (_random(8, 16), _random(16, seed=1)), (_random(16, 4, seed=2), _random(4, seed=3))
     layers: list[Any] = [
-        {"class_name": "Dense", "config": {"name": name, "units": units, "activation": act, "use_bias": True, **more}}
-        for name, units, act, more in (("a", 16, "relu", {"batch_input_shape": [None, 8]}), ("b", 4, "softmax", {}))
+        {"class_name": "InputLayer", "config": {"name": "in", "dtype": "float32", "batch_input_shape": [None, 8]}}
     ]
+    for name, units, activation in (("a", 16, "relu"), ("b", 4, "softmax")):
+        config = {"name": name, "units": units, "activation": activation, "use_bias": True}
+        layers.append({"class_name": "Dense", "config": config})
     file = folder / "dense.h5"
     with h5py.File(file, "w") as h5:
         h5.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": {"name": "s", "layers": layers}})
