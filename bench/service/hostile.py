@@ -223,7 +223,9 @@ def _attacked(service: Processes, seed: int, count: int) -> list[str]:
     finally:
         for kind, outcomes in sorted(attack.found.items()):
             print(f"{kind}: {sum(outcomes.values())}: {dict(outcomes)}")
-        print(f"{count} uploads in {time.monotonic() - begun:.0f} s; the slowest {attack.slowest}")
+        done = sum(sum(outcomes.values()) for outcomes in attack.found.values())
+        print(f"{done} of {count} uploads in {time.monotonic() - begun:.0f} s; the slowest {attack.slowest}")
+        print("\n".join(attack.complaints))
     return attack.complaints
 
 
