@@ -299,12 +299,16 @@ def measure(name: str, engines: list[str], threads: int, rounds: int, seconds: f
         if time.perf_counter() > ends:
             break
     least = {engine: min(values) for engine, values in wall.items()}
-    best = min((value for engine, value in least.items() if engine in ("eager", "inductor")), default=math.nan)
+    spent = {engine: min(values) for engine, values in used.items()}
+    best, thrift = (
+        min((value for engine, value in found.items() if engine in ("eager", "inductor")), default=math.nan)
+        for found in (least, spent)
+    )
     for engine, values in wall.items():
         print(
             f"{name} threads {threads}: {engine:10} min {least[engine] * 1e3:8.2f} ms  median "
-            f"{statistics.median(values) * 1e3:8.2f}  processor {min(used[engine]) * 1e3:8.2f}  "
-            f"best of PyTorch / this {best / least[engine]:.2f}",
+            f"{statistics.median(values) * 1e3:8.2f}  processor {spent[engine] * 1e3:8.2f}  "
+            f"best of PyTorch / this {best / least[engine]:.2f}, of processor time {thrift / spent[engine]:.2f}",
             flush=True,
         )
     return {engine: best / value for engine, value in least.items()}
