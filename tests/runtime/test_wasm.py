@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,6 @@ from tilewright.errors import InputError
 from tilewright.target import Target
 
 pytest.importorskip("wasmtime", reason="needs the package wasmtime")
-pytest.importorskip("ziglang", reason="needs the package ziglang, for wasm-ld")
 
 
 def test_vectors_workers_and_any_length() -> None:
@@ -92,3 +93,39 @@ def test_what_the_machine_stops_says_in_which_function() -> None:
     module = build(tir.PrimFunc("f", [out], body), "wasm")
     with pytest.raises(InputError, match=r"f was stopped by the WebAssembly machine: .*out of bounds"):
         module["f"](np.zeros(4, "int32"))
+
+
+def test_addresses_have_32_bits() -> None:
+    a = te.placeholder((65, 72), name="A")
+    b = te.compute((64, 64), lambda i, j: a(i, j) + a(i + 1, j + 8), name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(s[b].split(b.op.axis[1], factor=4)[1])
+    text = assembly(emit([te.lower(s, [a, b], name="f")], Target("wasm")), Target("wasm"))
+    assert "i64" not in text[: text.index("f__entry:")]
+
+
+def test_constants_are_in_the_loads() -> None:
+    a = te.placeholder((16,), name="A")
+    b = te.compute((4,), lambda i: a(i) + a(i + 8), name="B")
+    s = te.create_schedule(b.op)
+    s[b].vectorize(b.op.axis[0])
+    text = assembly(emit([te.lower(s, [a, b], name="f")], Target("wasm")), Target("wasm"))
+    assert re.search(r"v128\.load\s+32\b", text)
+
+
+def test_prefetches_leave_no_loops() -> None:
+    a = te.placeholder((64, 64), name="A")
+    b = te.compute((64, 64), lambda i, j: a(i, j) * 2.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].prefetch(a, b.op.axis[0], 1)
+    text = assembly(emit([te.lower(s, [a, b], name="f")], Target("wasm")), Target("wasm"))
+    assert "prefetch" not in text
+    x, y = np.random.default_rng(0).standard_normal((64, 64)).astype("float32"), np.zeros((64, 64), "float32")
+    build(te.lower(s, [a, b], name="f"), "wasm")["f"](x, y)
+    np.testing.assert_array_equal(y, 2 * x)
+
+
+def test_one_worker_is_assumed() -> None:
+    plain, relaxed = Target("wasm"), Target("wasm -mattr=+relaxed-simd")
+    assert plain.cores == Target("wasm -mcpu=mvp").cores == 1
+    assert relaxed.machine.fma_per_cycle == 2 * plain.machine.fma_per_cycle
