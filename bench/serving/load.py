@@ -24,13 +24,14 @@ TYPES = {"FP32": np.float32, "FP16": np.float16, "FP64": np.float64, "INT64": np
 
 @dataclass
 class Result:
-    """Figures of a load: requests a second, milliseconds, errors by status, processor seconds of this process."""
+    """One measurement: requests a second, milliseconds, errors by status, processor seconds of this process."""
 
     rate: float
     median: float
     p99: float
     errors: dict[str, int]
     client_seconds: float
+    all: int = 0  # requests, those of the first fifth too
 
 
 class Client(asyncio.Protocol):
@@ -106,6 +107,7 @@ async def load(url: str, model: str, clients: int, seconds: float, rows: int) ->
         for _ in range(clients)
     ]
     await asyncio.sleep(seconds / 5)
+    first = len(times)
     times.clear()
     began, processor = time.perf_counter(), time.process_time()
     await asyncio.sleep(seconds * 4 / 5)
@@ -117,7 +119,9 @@ async def load(url: str, model: str, clients: int, seconds: float, rows: int) ->
     if not counted:
         return Result(0, 0, 0, errors, processor)
     p99 = counted[int(0.99 * len(counted))]
-    return Result(len(counted) / took, 1e3 * counted[len(counted) // 2], 1e3 * p99, errors, processor)
+    return Result(
+        len(counted) / took, 1e3 * counted[len(counted) // 2], 1e3 * p99, errors, processor, first + len(counted)
+    )
 
 
 def run(url: str, model: str, clients: int = 64, seconds: float = 5.0, rows: int = 1) -> Result:

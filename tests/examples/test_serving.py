@@ -79,7 +79,7 @@ def infer(port: int) -> np.ndarray:
 
 
 class Stub(types.ModuleType):
-    """What Triton's `triton_python_backend_utils` has of what the example uses."""
+    """The part of Triton's `triton_python_backend_utils` that the example uses."""
 
     class TritonError(Exception):
         pass

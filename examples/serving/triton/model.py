@@ -16,7 +16,7 @@ import tilewright
 
 
 class TritonPythonModel:
-    """What Triton loads, calls and drops."""
+    """The class that Triton loads, calls and drops."""
 
     def initialize(self, args: dict[str, Any]) -> None:
         """Load the artifact beside this file; threads are Triton's instances."""

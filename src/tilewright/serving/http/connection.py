@@ -28,7 +28,7 @@ _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for statu
 
 
 class Message:
-    """One request: its head, and its body as it comes."""
+    """One request: the fields of its head, and its body as it comes."""
 
     __slots__ = ("body", "encoding", "expects", "header_length", "length", "method", "path", "pieces", "received")
 

@@ -31,7 +31,7 @@ def parse_json(body: Any, most: int) -> dict[str, Any]:
 
 
 class Head:
-    """The contents of a request's JSON, checked against the version that it is for."""
+    """The content of the JSON of a request, checked against the version that it is for."""
 
     __slots__ = ("answers", "identity", "inputs", "outputs", "repeats", "seconds")
 

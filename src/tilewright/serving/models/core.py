@@ -101,7 +101,7 @@ class Core:
             raise RequestError(f"clients of other machines may not {what}: start the server with --trust-clients", 403)
 
     def reserve(self, count: int) -> None:
-        """Count bytes of a request. Raises `RequestError` where there are too many; `release` returns them."""
+        """Count bytes of a request. Raises `RequestError` where there are too many; `release` forgets them."""
         if self.buffered + count > self.limits.buffered:
             raise overloaded(f"requests of {self.buffered} bytes are being served, which is the limit; try again later")
         self.buffered += count
@@ -111,7 +111,7 @@ class Core:
         self.buffered -= count
 
     def seconds(self, parameters: Mapping[str, Any]) -> float:
-        """The time that a request may wait: the server's limit, or less by its parameter `timeout` in microseconds."""
+        """Seconds that a request may wait: the server's limit, or less by its parameter `timeout` in microseconds."""
         timeout = parameters.get("timeout", 0)
         if isinstance(timeout, bool) or not isinstance(timeout, int) or timeout < 0:
             raise RequestError(f"timeout is a number of microseconds, not {timeout!r}")

@@ -15,7 +15,7 @@ _MIB = 2**20
 
 @dataclass(frozen=True)
 class ModelSettings:
-    """The way in which one model is run; `serving.json` in its folder has the same names."""
+    """Settings of one model; `serving.json` in its folder has the same names."""
 
     #: Most rows of a batch; 1 for no batches. A model needs a symbolic first dimension, or `fixed_batch`.
     max_batch: int = 32
