@@ -20,7 +20,7 @@ READY, UNAVAILABLE, LOADING = "READY", "UNAVAILABLE", "LOADING"
 
 
 class Repository:
-    """The models that are served. The methods are for the event loop; models are loaded one after the other in a thread."""
+    """The models that are served, for the event loop; they are loaded one after the other in a thread."""
 
     def __init__(self, sources: Sequence[str], settings: ModelSettings, loader: Loader = load_model) -> None:
         self._sources, self._settings, self._loader = tuple(sources), settings, loader

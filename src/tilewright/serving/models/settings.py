@@ -30,7 +30,7 @@ class ModelSettings:
     queue: int = 512
     #: Run each instance before it takes requests.
     warm_up: bool = True
-    #: Give the first dimension of every input a symbol where a model has to be compiled.
+    #: The first dimension of every input becomes a symbol where a model has to be compiled.
     symbolic_batch: bool = False
 
     def changed(self, values: Mapping[str, Any], source: str) -> ModelSettings:
