@@ -5,8 +5,8 @@
 Each seed is a graph of convolutions (depthwise ones too), sums with earlier values, pools and dense layers of bytes,
 written without limits and then within a share of that workspace, of that code and constants, or of both. What is
 written has to be within its limits, compute the integers of the interpreter, and leave the bytes around tensors and
-workspace alone; what is refused has to say so with a figure above a limit and leave no file. Exits with status 1
-otherwise.
+workspace alone. What is refused has to say so with a figure above a limit and leave no file; what was refused for one
+limit has to be written for the figure that was reached. Exits with status 1 otherwise.
 """
 
 from __future__ import annotations
@@ -158,8 +158,8 @@ def judged(seed: int, cpu: str) -> str:
         assert sizes is not None
         ram = free.models[0].c_model.interface.workspace_size
         kind = network.below(0, 3)
-        ram_limit = int(ram * network.rng.uniform(0.3, 1.0)) + 1 if kind != 1 else None
-        rom_limit = int(sizes.rom * network.rng.uniform(0.5, 1.0)) if kind != 0 else None
+        ram_limit = int(ram * network.rng.uniform(0.5, 1.0)) + 1 if kind != 1 else None
+        rom_limit = int(sizes.rom * network.rng.uniform(0.7, 1.0)) if kind != 0 else None
         limits = {"ram_limit": ram_limit, "rom_limit": rom_limit}
         try:
             tight = export_source(network.module, work / "net.c", target=target, freestanding=True, **limits)
@@ -167,8 +167,14 @@ def judged(seed: int, cpu: str) -> str:
             figures = re.findall(r"reached is ([\d,]+) bytes, and \S+ is ([\d,]+)", str(error))
             over = any(int(a.replace(",", "")) > int(b.replace(",", "")) for a, b in figures)
             alone = len(figures) == 1 or over  # of two limits each may be met by a way of its own
-            wrong = "" if figures and alone and not list(work.iterdir()) else f"refused in these words: {error}"
-            return wrong or run(free, network.x, wanted) or "refused"
+            if not (figures and alone) or list(work.iterdir()):
+                return f"refused in these words: {error}"
+            if len(figures) == 2:
+                return run(free, network.x, wanted) or "refused"
+            reached = int(figures[0][0].replace(",", ""))
+            ram_limit, rom_limit = (reached, None) if ram_limit else (None, reached)
+            limits = {"ram_limit": ram_limit, "rom_limit": rom_limit}
+            tight = export_source(network.module, work / "net.c", target=target, freestanding=True, **limits)
         found, after = tight.models[0].c_model.interface.workspace_size, model_sizes(tight, target)
         if (ram_limit and found > ram_limit) or (rom_limit and after is not None and after.rom > rom_limit):
             return f"workspace {found}, limits {limits}, code and constants {after.rom if after else None}"
