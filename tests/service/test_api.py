@@ -97,6 +97,7 @@ def test_a_web_assembly_module_comes_with_a_program(ada: Client, tmp_path: Path)
 
 def test_artifacts_in_ranges_and_by_digest(ada: Client) -> None:
     job = ada.run("compile", ada.upload(model_bytes()), target="x86-64-v2")
+    assert job["status"] == "completed", job["reason"]
     path = f"/v1/jobs/{job['id']}/artifacts/model.tw"
     whole = ada.call("GET", path)
     part = ada.call("GET", path, headers={"Range": "bytes=8-15"})
