@@ -4,7 +4,7 @@ python -m bench.service.neo_table --torch /path/to/python --write docs/neo.md
 
 An artifact is taken out of the archive that a client gets, and runs: for x86-64 in this process, for AArch64 as a
 program under qemu, for OpenCL on PoCL. Devices that share a target share code, so each target is compiled for once and
-each device that is refused is asked for with each framework. Status 1 where a result differs.
+each device that is refused is requested with each framework. Status 1 where a result differs.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def main() -> int:
     args = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # no process is left behind
     accepted, refused = outputs()
-    accepted = {target: asked for target, asked in accepted.items() if args.only in target}
+    accepted = {target: made for target, made in accepted.items() if args.only in target}
     with tempfile.TemporaryDirectory(prefix="neo", ignore_cleanup_errors=True) as folder:
         Path(folder).chmod(0o755)
         service = Processes(Path(folder) / "service")

@@ -310,6 +310,7 @@ def test_every_template_with_a_space_is_tried():
         assert found is not None and found[0] is REGISTRY[name]
     assert set(REGISTRY) - set(TEMPLATES) == {
         "bitserial_conv2d",
+        "conv2d_backward_weight",
         "conv2d_transpose_nchw",
         "dense_blockwise",
         "narrow_attention",

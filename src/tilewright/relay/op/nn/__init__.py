@@ -18,6 +18,7 @@ from tilewright.relay.op.nn.attention import (
 )
 from tilewright.relay.op.nn.backward import (
     avg_pool2d_grad,
+    contrib_conv2d_backward_weight,
     conv2d_backward_weight,
     dilate,
     max_pool2d_grad,
@@ -145,6 +146,7 @@ __all__ = [
     "contrib_bitserial_conv2d",
     "contrib_bitserial_dense",
     "contrib_conv2d_NCHWc",
+    "contrib_conv2d_backward_weight",
     "contrib_conv2d_bfloat16",
     "contrib_conv2d_bytes",
     "contrib_conv2d_gemm_weight_transform",

@@ -112,6 +112,28 @@ register(
 )
 
 
+def contrib_conv2d_backward_weight(
+    grad: Expr,
+    data: Expr,
+    kernel_size: int | tuple[int, int],
+    strides: int | tuple[int, int] = 1,
+    padding: int | Sequence[int] = 0,
+    dilation: int | tuple[int, int] = 1,
+    groups: int = 1,
+    images: int = 1,
+) -> Call:
+    """`conv2d_backward_weight` as one kernel, which adds up `images` of the batch in one of its parts."""
+    return call(
+        "nn.contrib_conv2d_backward_weight",
+        grad,
+        data,
+        kernel_size=pair(kernel_size),
+        **window_attrs(strides, padding, dilation),
+        groups=groups,
+        images=images,
+    )
+
+
 # --------------------------------------------------------------------------------------------------------- pooling
 def _pool_grad_type(kind: str) -> TypeRule:
     def rule(types: Types, attrs: Attrs) -> Type:
