@@ -203,7 +203,7 @@ def test_requests_sent_ahead_are_answered_in_order(running: Running) -> None:
 def test_a_flood_of_requests_ahead_ends_the_connection(running: Running) -> None:
     try:
         answers = talk(running, post(inputs()) * 1000)
-    except ConnectionResetError:
+    except OSError:  # reset while the flood is still being sent
         answers = b""
     assert answers.count(b"HTTP/1.1 200") < 1000
     assert asked(running, post(inputs()))[0] == 200
