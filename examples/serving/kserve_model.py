@@ -7,6 +7,7 @@ import asyncio
 from typing import Any
 
 import kserve
+from kserve.utils.numpy_codec import from_np_dtype
 
 import tilewright
 
@@ -35,7 +36,7 @@ class Tilewright(kserve.Model):
             raise kserve.errors.InvalidInput(str(error)) from None
         answers = []
         for spec, array in zip(self._model.outputs, outputs):
-            one = kserve.InferOutput(spec.name, list(array.shape), kserve.utils.numpy_codec.from_np_dtype(array.dtype))
+            one = kserve.InferOutput(spec.name, list(array.shape), from_np_dtype(array.dtype))
             one.set_data_from_numpy(array, binary_data=False)
             answers.append(one)
         return kserve.InferResponse(payload.id, self.name, answers)

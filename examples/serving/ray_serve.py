@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from ray import serve
 
-import tilewright
+from tilewright import load
 
 
 @serve.deployment(max_ongoing_requests=64)
@@ -18,7 +18,7 @@ class Tilewright:
     """A compiled model of one input and a symbolic batch; one copy a replica."""
 
     def __init__(self, artifact: str, threads: int = 1) -> None:
-        self.model = tilewright.load(artifact, threads=threads)
+        self.model = load(artifact, threads=threads)
 
     @serve.batch(max_batch_size=32, batch_wait_timeout_s=0.002)
     async def run(self, rows: list[np.ndarray]) -> list[np.ndarray]:
