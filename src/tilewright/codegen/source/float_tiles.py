@@ -94,7 +94,7 @@ def _body(pixels: int, block: int, steps: int, form: tuple[str, str, int, str, s
 def _depthwise(name: str, pixels: int, height: int, width: int, stride: int) -> Iterator[str]:
     yield f"TILEWRIGHT_TILE void {name}(float* restrict sums, const float* restrict x, const float* restrict w,"
     yield "    int32_t row, int32_t channels, int32_t count) {"
-    yield "  int32_t c = 0;"
+    yield "  int32_t more = count;"
     yield "#ifdef TILEWRIGHT_MVE"
     yield from _channels(pixels, (height, width), stride, "float32x4_t", ("vdupq_n_f32(0)", "vldrwq_f32({})"),
                          ("vfmaq_f32({sum}, {w}, {x})", "vstrwq_f32({at}, {sum})"), _LANES)  # fmt: skip
@@ -115,9 +115,9 @@ def _channels(
 ) -> Iterator[str]:
     (zero, load), (multiply, store) = moves, sums
     columns = (pixels - 1) * stride + kernel[1]
-    yield f"  for (; c <= count - {lanes}; c += {lanes}) {{"
+    yield f"  for (; more >= {lanes}; more -= {lanes}, x += {lanes}, w += {lanes}, sums += {lanes}) {{"
     yield f"    {kind} {', '.join(f's{p} = {zero}' for p in range(pixels))};"
-    yield "    const float *line = x + c, *u = w + c;"
+    yield "    const float *line = x, *u = w;"
     yield "    int32_t left;"
     yield f"    for (left = {kernel[0]}; left > 0; left -= 1, line += row) {{"
     yield "      const float* v = line;"
@@ -136,5 +136,5 @@ def _channels(
             yield "      v += channels;"
     yield "    }"
     for p in range(pixels):
-        yield f"    {store.format(at=f'sums + {p} * count + c', sum=f's{p}')};"
+        yield f"    {store.format(at=f'sums + {p} * count', sum=f's{p}')};"
     yield "  }"
