@@ -39,7 +39,7 @@ class Tilewright(kserve.Model):
             one = kserve.InferOutput(spec.name, list(array.shape), from_np_dtype(array.dtype))
             one.set_data_from_numpy(array, binary_data=False)
             answers.append(one)
-        return kserve.InferResponse(payload.id, self.name, answers)
+        return kserve.InferResponse(payload.id or "", self.name, answers)
 
 
 if __name__ == "__main__":
