@@ -47,6 +47,9 @@ def test_costly_values_results_and_epilogues_of_products_are_stored() -> None:
     for y in (op.exp(x), op.nn.relu(op.nn.dense(x, w))):
         found, _, _ = counts([x, w], Tuple([op.sum(y, axis=1), op.negative(y)]))
         assert found.get("exp", 1) == found.get("nn.relu", 1) == 1
+    z = op.nn.dense(x, w)
+    swish = op.multiply(z, op.sigmoid(z))
+    assert counts([x, w], Tuple([op.sum(swish, axis=1), op.negative(swish)]))[0]["multiply"] == 1
     y = op.negative(x)
     assert counts([x], Tuple([y, op.sum(y, axis=1), op.abs(y)]))[0]["negative"] == 1
 

@@ -60,22 +60,29 @@ def _copied(flow: Flow) -> tuple[set[Call], set[Call]]:
                 sources[call] = frozenset(read)
             continue
         again, stored = len(set(users)) * len(read), len(read) + _STORED + len(set(users))
-        apart = (
-            len(users) == len(flow.users[call])
-            and not _meets(flow, call)
-            and not any(_finishes(flow, value) for value in read)
-        )
+        apart = len(users) == len(flow.users[call]) and not _meets(flow, call) and not _follows_product(flow, call)
         if apart and again <= stored and all(_takes(flow, call, user) for user in users):
             copied.add(call)
             sources[call] = frozenset(read)
     return copied, set(sources)
 
 
-def _finishes(flow: Flow, value: Expr) -> bool:
-    """True for a product, or an operator by rows, whose kernel stores what follows it element-wise for nothing."""
-    if not isinstance(value, Call) or value not in flow.ops or len(set(flow.users[value])) > 1:
-        return False
-    return flow.ops[value].by_rows or flow.patterns[value] == OpPattern.OUT_ELEMWISE_FUSABLE
+def _follows_product(flow: Flow, call: Call) -> bool:
+    """True where the kernel of a product, or of an operator by rows, stores the value of `call` for nothing.
+
+    Only `call` reads what it computes, or element-wise calls on the way to it: x * sigmoid(x) is such a value.
+    """
+    within, ahead = {call}, list(call.args)
+    while ahead:
+        value = ahead.pop()
+        if not isinstance(value, Call) or value not in flow.ops or not within.issuperset(flow.users[value]):
+            continue
+        if flow.ops[value].by_rows or flow.patterns[value] == OpPattern.OUT_ELEMWISE_FUSABLE:
+            return True
+        if flow.patterns[value] <= OpPattern.BROADCAST and value not in within:
+            within.add(value)
+            ahead = [arg for one in within for arg in one.args]
+    return False
 
 
 def _is_array(call: Call) -> bool:
