@@ -22,7 +22,7 @@ _HEADERS = {
 _FILES = (".html", ".css", ".js", ".svg")
 
 
-class _Site(StaticFiles):
+class _Site(StaticFiles):  # type: ignore[misc, unused-ignore]
     """Files of the page, and no others of this folder."""
 
     def lookup_path(self, path: str) -> tuple[str, Any]:
