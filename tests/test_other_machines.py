@@ -201,5 +201,3 @@ def test_without_a_cross_compiler_it_is_named(tmp_path, monkeypatch):
 def test_what_runs_the_model_needs_this_machine():
     with pytest.raises(TargetError, match="tuning and specializing run the model here"):
         tw.compile(perceptron("n"), target=RISCV, specialize=2)
-    with pytest.raises(TargetError, match="models are compiled for"):
-        tw.compile(perceptron(), target="wasm")
