@@ -27,9 +27,8 @@ from tilewright.rpc.board.loads import PROGRAM
 from tilewright.rpc.board.programs import Upload, sizes_to_json
 from tilewright.rpc.frames import Channel, ConnectionLost
 from tilewright.rpc.messages import answer, failure
+from tilewright.rpc.replies import Reply, answer_requests
 from tilewright.runtime.memory import Array
-
-Reply = tuple[dict[str, Any], list[Array]]
 
 
 class BareWorker:
@@ -41,12 +40,7 @@ class BareWorker:
 
     def serve(self) -> None:
         """Answer requests until the connection ends."""
-        while True:
-            request, _ = self._channel.receive_head()
-            message, arrays = self._answer(request)
-            self._channel.send_head(message, sum(array.nbytes for array in arrays))
-            for array in arrays:
-                self._channel.send_bytes(array.reshape(-1).view(np.uint8).data if array.nbytes else b"")
+        answer_requests(self._channel, self._answer)
 
     def _answer(self, request: Mapping[str, Any]) -> Reply:
         verbs: dict[str, Callable[[Mapping[str, Any]], Reply]] = {

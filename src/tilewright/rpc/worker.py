@@ -25,6 +25,7 @@ from tilewright.load import load
 from tilewright.rpc.arrays import dense, describe, parts_of, spec_of
 from tilewright.rpc.frames import Channel, ConnectionLost
 from tilewright.rpc.messages import answer, failure
+from tilewright.rpc.replies import Reply, answer_requests
 from tilewright.rpc.sandbox import Limits, confine, unconfined
 from tilewright.runtime.container import container_format
 from tilewright.runtime.gpu.module import DeviceModule, is_device_module
@@ -36,8 +37,6 @@ from tilewright.support.dtype import DType
 
 #: Seconds between two looks at whether the server is there.
 _LOOK_SECONDS = 0.5
-
-Reply = tuple[dict[str, Any], list[Array]]
 
 
 class Worker:
@@ -52,12 +51,7 @@ class Worker:
 
     def serve(self) -> None:
         """Answer requests until the connection ends."""
-        while True:
-            request, _ = self._channel.receive_head()
-            message, arrays = self._answer(request)
-            self._channel.send_head(message, sum(array.nbytes for array in arrays))
-            for array in arrays:
-                self._channel.send_bytes(array.reshape(-1).view(np.uint8).data if array.nbytes else b"")
+        answer_requests(self._channel, self._answer)
 
     def _answer(self, request: Mapping[str, Any]) -> Reply:
         """Do one request; what it did not read of its bytes is dropped, so that the next frame can be read."""
