@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import version
 from typing import Any
 
 from tilewright.service.api.operation import BYTES, JSON, Answer, Operation, ref
 from tilewright.service.api.problems import MEDIA_TYPE
 from tilewright.service.api.schemas import SCHEMAS
+from tilewright.support.version import version
 
 _ABOUT = "Compile, quantize, tune, profile and verify models: send a model, make a job, follow its events."
 
@@ -20,7 +20,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
         paths.setdefault(one.path, {})[one.method.lower()] = _operation(one)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Tilewright", "version": version("tilewright"), "description": _ABOUT},
+        "info": {"title": "Tilewright", "version": version(), "description": _ABOUT},
         "paths": paths,
         "components": {
             "schemas": SCHEMAS,

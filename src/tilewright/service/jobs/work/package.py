@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 import tarfile
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import tilewright as tw
 from tilewright.service.jobs.work.job import ARTIFACT, Job
+from tilewright.support.version import version
 
 
 def package_model(job: Job) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def package_model(job: Job) -> dict[str, Any]:
         "target": task["target"],
         "precision": task["precision"],
         "inputs": inputs,
-        "compiler": version("tilewright"),
+        "compiler": version(),
     }
     _pack(
         job.folder / ARTIFACT, {"model.tw": artifact.read_bytes(), "model.json": json.dumps(about, indent=1).encode()}
