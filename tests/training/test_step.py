@@ -14,7 +14,7 @@ from tilewright import relay
 from tilewright.errors import InputError, TypeMismatchError
 from tilewright.training import SGD, Adam, Trainer, training_step
 
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "train_digits.py"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "train_digits.py"
 
 
 def example() -> ModuleType:

@@ -9,6 +9,7 @@ import numpy as np
 from tilewright.errors import InputError, TypeMismatchError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Call, Constant, Expr, Var, const
+from tilewright.relay.ir.registry import get
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 
@@ -30,13 +31,13 @@ def _cross_entropy(result: Expr, name: str) -> tuple[Expr, Var]:
     if len(of.shape) != 2:
         raise TypeMismatchError(f"the cross entropy is of scores [samples, classes], and the result is {of}")
     target = Var(name, TensorType(of.shape[:1], "int64"))
-    scores = _before(result, op.nn.softmax)
-    logarithms = result if _before(result, op.nn.log_softmax) is not result else op.nn.log_softmax(scores)
+    scores = _before(result, "nn.softmax")
+    logarithms = result if _before(result, "nn.log_softmax") is not result else op.nn.log_softmax(scores)
     return op.nn.nll_loss(logarithms, target, Constant(np.ones(of.shape[1], of.dtype.numpy))), target
 
 
 def _binary_cross_entropy(result: Expr, name: str) -> tuple[Expr, Var]:
-    target, scores = Var(name, tensor_type_of(result)), _before(result, op.sigmoid)
+    target, scores = Var(name, tensor_type_of(result)), _before(result, "sigmoid")
     # max(s, 0) - s t + log(1 + exp(-|s|)): finite for all scores
     positive = op.maximum(scores, const(0.0, str(tensor_type_of(result).dtype)))
     return op.mean(positive - scores * target + op.log1p(op.exp(op.negative(op.abs(scores))))), target
@@ -53,11 +54,9 @@ def _mean_absolute(result: Expr, name: str) -> tuple[Expr, Var]:
     return op.mean(op.abs(result - target)), target
 
 
-def _before(result: Expr, function: Callable[..., Expr]) -> Expr:
-    """The argument of a call of a function, or the result itself where it is no such call."""
-    same = function(Var("x", tensor_type_of(result)))
-    assert isinstance(same, Call)
-    return result.args[0] if isinstance(result, Call) and result.op == same.op else result
+def _before(result: Expr, operator: str) -> Expr:
+    """The argument of a call of an operator, or the result itself where it is no such call."""
+    return result.args[0] if isinstance(result, Call) and result.op == get(operator) else result
 
 
 LOSSES: dict[str, Callable[[Expr, str], tuple[Expr, Var]]] = {

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Var, const
-from tilewright.training.rules.optimizer import Array, Optimizer, Updated, require, select, zeros
+from tilewright.training.rules.optimizer import Array, Optimizer, Updated, select, zeros
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Accumulated:
 
     def initial_state(self, parameters: Sequence[Var]) -> dict[str, Array]:
         """The sums of gradients, how many there are, and the optimizer's state."""
-        require(steps=(self.steps, self.steps >= 1))
+        if self.steps < 1:
+            raise InputError(f"an optimizer cannot have steps = {self.steps}")
         count = {"accumulated": np.zeros((), "int32")}
         return zeros("sum", parameters) | count | self.optimizer.initial_state(parameters)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from tilewright.errors import InputError
 from tilewright.relay import op
 from tilewright.relay.ir.expr import Expr, Var, const
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -49,10 +48,3 @@ def rate_of(rate: Rate, state: Sequence[Expr]) -> tuple[Expr | float, list[Expr]
 def select(condition: Expr, new: Sequence[Expr], old: Sequence[Expr]) -> list[Expr]:
     """Those of `new` where the scalar `condition` is true, else those of `old`."""
     return [op.where(condition, a, b) for a, b in zip(new, old, strict=True)]
-
-
-def require(**values: tuple[float, bool]) -> None:
-    """Raise `InputError` for the first value whose condition is false."""
-    wrong: Mapping[str, float] = {name: value for name, (value, holds) in values.items() if not holds}
-    for name, value in wrong.items():
-        raise InputError(f"an optimizer cannot have {name} = {value}")
