@@ -39,9 +39,9 @@ def _found(name: str, folder: Path) -> tuple[Path, dict[str, tuple[int, ...]], d
 def verified(name: str, target: str, folder: Path) -> dict[str, Any]:
     """The row of one model."""
     import tilewright as tw
-    from tilewright.cli.bounds import bounds_of
     from tilewright.cli.inputs import random_inputs
     from tilewright.cli.reference import check_against, reference_of
+    from tilewright.frontend.bounds import bounds_of
     from tilewright.frontend.formats.table import frontend_of
 
     path, shapes, given = _found(name, folder)
@@ -60,7 +60,7 @@ def verified(name: str, target: str, folder: Path) -> dict[str, Any]:
     second = time.perf_counter() - start
     reference = reference_of(str(path))
     theirs = reference.open(check_against(reference, None), inputs, 1).run()
-    bounds = bounds_of(str(path), None, None)
+    bounds = bounds_of(reference, None, None)
     found = [
         one
         for spec, mine, other in zip(model.outputs, ours, theirs, strict=True)
@@ -81,7 +81,7 @@ def verified(name: str, target: str, folder: Path) -> dict[str, Any]:
 
 def _differences(name: str, ours: Any, theirs: Any, bounds: Any) -> list[Any]:
     """The differences of one output; where that lies within the absolute bound, by the relative bound alone."""
-    from tilewright.cli.comparison import compare, compare_values
+    from tilewright.frontend.comparison import compare, compare_values
 
     found = list(compare_values(name, ours, theirs, bounds))
     if len(found) == 1 and not found[0].compared and found[0].scale:

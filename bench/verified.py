@@ -22,13 +22,14 @@ from typing import Any
 import onnx
 from report import OURS, geometric_mean, machine, table, versions
 
-from tilewright.cli.bounds import bounds_of
-from tilewright.cli.comparison import Difference, compare_values
 from tilewright.cli.inputs import InputOptions, InputSet
 from tilewright.cli.options import ModelOptions
 from tilewright.cli.timing import measure
 from tilewright.cli.values import parse_inputs
 from tilewright.errors import TilewrightError
+from tilewright.frontend.bounds import bounds_of
+from tilewright.frontend.comparison import Difference, compare_values
+from tilewright.frontend.formats.table import frontend_of
 from tilewright.frontend.onnx.reference.engines import open_engine
 from tilewright.frontend.onnx.reference.exact import open_reference
 from tilewright.relay.transform.manager.pass_manager import DEFAULT_OPT_LEVEL, PassContext
@@ -74,7 +75,7 @@ def described(path: Path) -> dict[str, Any]:
 def worst(path: Path, inputs: InputOptions, levels: Sequence[int]) -> tuple[list[Difference], InputSet, Any]:
     """Every difference at every level; the last inputs and the executable of the usual level, for timing."""
     found: list[Difference] = []
-    bounds = bounds_of(str(path), None, None)
+    bounds = bounds_of(frontend_of(str(path)).reference(str(path)), None, None)
     kept = None
     for level in levels:
         with PassContext(opt_level=level):

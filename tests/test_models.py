@@ -14,8 +14,8 @@ import pytest
 
 import tilewright as tw
 from tests.oracles import open_session
-from tilewright.cli.comparison import compare
 from tilewright.cli.inputs import fresh_seed, random_inputs
+from tilewright.frontend.comparison import compare
 
 ROOT = Path(__file__).resolve().parent.parent
 MODELS = ROOT.parent / "shared" / "models"

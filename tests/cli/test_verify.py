@@ -15,8 +15,9 @@ from onnx import TensorProto, helper
 import tilewright as tw
 from tests.cli.conftest import Command
 from tests.onnx_models import make_model, perceptron, saved
-from tilewright.cli.bounds import EXACT, STEP, Bound, Bounds, bounds_of
-from tilewright.cli.comparison import compare, compare_values
+from tilewright.cli.reference import reference_of
+from tilewright.frontend.bounds import EXACT, STEP, Bound, Bounds, bounds_of
+from tilewright.frontend.comparison import compare, compare_values
 from tilewright.frontend.onnx.reference.engines import ENGINES
 from tilewright.frontend.reference import Engine
 
@@ -84,12 +85,12 @@ def test_the_coarsest_type_that_a_model_computes_in(tmp_path: Path) -> None:
     ]
     shape = (TensorProto.FLOAT, (100,))
     path = saved(make_model(nodes, {"x": shape}, {"y": shape}), tmp_path / "half.onnx")
-    assert bounds_of(str(path), None, None).coarsest == "float16"
-    assert bounds_of(str(saved(perceptron(), tmp_path / "p.onnx")), None, None).coarsest == "float32"
+    assert bounds_of(reference_of(path), None, None).coarsest == "float16"
+    assert bounds_of(reference_of(saved(perceptron(), tmp_path / "p.onnx")), None, None).coarsest == "float32"
     node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"])
     weights = {"s": np.float32(0.1), "z": np.uint8(0)}
     codes = make_model([node], {"x": shape}, {"y": (TensorProto.UINT8, (100,))}, weights)
-    bounds = bounds_of(str(saved(codes, tmp_path / "codes.onnx")), None, None)
+    bounds = bounds_of(reference_of(saved(codes, tmp_path / "codes.onnx")), None, None)
     assert bounds.of(np.dtype(np.uint8)) == STEP and bounds.of(np.dtype(np.int64)) == EXACT
     assert Bounds("float32").of(np.dtype(np.float32)).rtol < bounds.of(np.dtype(np.float32)).rtol < 0.05
 

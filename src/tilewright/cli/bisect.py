@@ -11,14 +11,14 @@ import click
 import numpy as np
 
 from tilewright.cli.bisection import Bisection, Finding
-from tilewright.cli.bounds import Bounds, bounds_of
-from tilewright.cli.comparison import compare_values
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import BOUND, ModelOptions, model_options, require_model
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import is_step
 from tilewright.cli.run import store
+from tilewright.frontend.bounds import Bounds, bounds_of
+from tilewright.frontend.comparison import compare_values
 from tilewright.frontend.reference import Graph, Reference
 
 Array = np.ndarray[Any, Any]
@@ -56,7 +56,7 @@ def bisect_command(
     reference.load("bisect")
     options.refuse_choice("bisect")
     executable = inputs.open(model, options)
-    bounds = bounds_of(model, rtol, atol)
+    bounds = bounds_of(reference, rtol, atol)
     for given in inputs.sets(executable, model):
         click.echo(f"{model} against {against}, {given.origin}")
         finding, search = search_for_fault(reference, given.arrays, bounds, against)

@@ -19,10 +19,10 @@ from typing import Any
 import click
 import numpy as np
 
-from tilewright.cli.comparison import Difference, compare
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.reference import reference_of
 from tilewright.errors import EnvironmentError_, InputError
+from tilewright.frontend.comparison import Difference, compare
 from tilewright.runtime.vm.debug import DebugMachine, Step
 
 Array = np.ndarray[Any, Any]

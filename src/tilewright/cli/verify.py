@@ -15,8 +15,6 @@ from typing import Any
 import click
 import numpy as np
 
-from tilewright.cli.bounds import Bounds, bounds_of
-from tilewright.cli.comparison import compare_values
 from tilewright.cli.inputs import InputOptions, input_options
 from tilewright.cli.options import (
     BOUND,
@@ -33,6 +31,8 @@ from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import rounding_note
 from tilewright.errors import InputError
+from tilewright.frontend.bounds import Bounds, bounds_of
+from tilewright.frontend.comparison import compare_values
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.model import Model
 
@@ -95,7 +95,7 @@ def verify_command(
         if max_loss is not None:
             outcome = _within_budget(executable, runs, max_loss, measure)
         else:
-            bounds = bounds_of(path, rtol, atol, options.precision)
+            bounds = bounds_of(reference_of(path), rtol, atol, options.precision)
             outcome = _within_bounds(executable, runs, bounds, path, model, against, doubtful)
     if json_path is not None:
         text = json.dumps({**outcome, "against": against}, indent=2)

@@ -1,4 +1,4 @@
-"""Tolerances between two right results by the type of their numbers, used by `verify` and `bisect`.
+"""Tolerances between two right results by the type of their numbers, as `verify` and `bisect` have them.
 
 A result passes if max|ours - reference| <= atol + rtol * max|reference|. Two engines add in different orders and use
 other polynomials; what that costs depends on how many bits the numbers have. Integers and truth values are exact.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.reference import reference_of
+from tilewright.frontend.reference import Reference
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def float_kind(name: str) -> str | None:
     return next((kind for kind in _ORDER if name == kind or name.startswith(f"{kind}_")), None)
 
 
-def bounds_of(path: str, rtol: float | None, atol: float | None, precision: str | None = None) -> Bounds:
-    """The bounds of the model at `path`, by the floats that it computes in, codes where it quantizes, and the precision
+def bounds_of(reference: Reference, rtol: float | None, atol: float | None, precision: str | None = None) -> Bounds:
+    """The bounds of a reference's model, by the floats that it computes in, codes where it quantizes, and the precision
     that it is compiled with."""
-    kinds = [float_kind(name) for name in (*reference_of(path).number_kinds(), precision or "")]
+    kinds = [float_kind(name) for name in (*reference.number_kinds(), precision or "")]
     return Bounds(max((kind for kind in kinds if kind is not None), key=_ORDER.index, default="float64"), rtol, atol)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.cli.bounds import EXACT, Bound, Bounds
+from tilewright.frontend.bounds import EXACT, Bound, Bounds
 
 Array = np.ndarray[Any, Any]
 
