@@ -25,8 +25,7 @@ from tilewright.runtime.wasm import wasmtime_package
 _PAGE = 65536
 #: What GCC alone has.
 _OTHER_COMPILERS = ("-fno-tree-loop-if-convert",)
-_FEATURES = ("-msimd128", "-mbulk-memory", "-ffp-contract=fast")
-_RELAXED = "-mrelaxed-simd"
+_FEATURES = ("-msimd128", "-mrelaxed-simd", "-mbulk-memory", "-ffp-contract=fast")
 _STACK = 1 << 20  # bytes; kernels keep register tiles and small packs there
 
 
@@ -110,17 +109,13 @@ class WasmModel(EnclaveModel):
         return found
 
 
-def build_module(source: EnclaveSource, optimize: str = "-O2", relaxed: bool = True) -> bytes:
-    """The WebAssembly module of a model. Raises `EnvironmentError_` without the package `ziglang`.
-
-    Without `relaxed` it does without fused multiply-adds, which Node 20 and Safari do not have.
-    """
+def build_module(source: EnclaveSource, optimize: str = "-O2") -> bytes:
+    """The WebAssembly module of a model. Raises `EnvironmentError_` without the package `ziglang`."""
     if importlib.util.find_spec("ziglang") is None:
         raise EnvironmentError_("WebAssembly needs the compiler in ziglang: pip install 'tilewright[wasm]'")
     zig = [sys.executable, "-m", "ziglang"]
     options = [option for option in OPTIONS if option not in _OTHER_COMPILERS]
     compiler = [*zig, "cc", "--target=wasm32-freestanding", *options, optimize, *_FEATURES, "-c"]
-    compiler += [_RELAXED] if relaxed else []
     with tempfile.TemporaryDirectory(prefix="tilewright-enclave-") as folder:
         work = Path(folder)
         source.write_to(work, "module.c")

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -96,16 +96,27 @@ def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]
         "VARIANTS": json.dumps([[feature, file] for feature, file, _ in variants]),
     }
 
-    def filled(resource: str) -> str:
-        text = files("tilewright.runtime.web").joinpath(resource).read_text("utf-8")
-        return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
-
     types = _TYPES.format(
         title=f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
         inputs="\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
         outputs="\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
     )
-    return {f"{name}.mjs": filled("model.mjs"), f"{name}.d.mts": types, "index.html": filled("page.html")}
+    return {
+        f"{name}.mjs": _filled("model.mjs", values),
+        f"{name}.d.mts": types,
+        "index.html": _filled("page.html", values),
+    }
+
+
+def loader() -> str:
+    """The ES module without a model of its own: its `load` takes the bytes of a module and of its weights."""
+    return _filled("model.mjs", {"VARIANTS": "[]"})
+
+
+def _filled(resource: str, values: Mapping[str, str]) -> str:
+    """A file of this folder with `$NAME` replaced by its value, where it has one."""
+    text = files("tilewright.runtime.web").joinpath(resource).read_text("utf-8")
+    return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
 
 
 def _key(name: str) -> str:

@@ -12,7 +12,7 @@ from tilewright.service.jobs.targets import ARTIFACT, SOURCE, WASM, Offered, off
 _NOT_FOR = {
     ARTIFACT: {"freestanding", "ram_limit", "rom_limit"},
     SOURCE: {"precision", "records"},
-    WASM: {"freestanding", "ram_limit", "rom_limit", "precision", "records"},
+    WASM: {"freestanding", "ram_limit", "rom_limit"},
 }
 _FILES = {ARTIFACT: "model.tw", SOURCE: "model.c", WASM: "model.wasm"}
 

@@ -22,7 +22,7 @@ _CHUNK = 1 << 20
 _MOST_FILES = 1000
 _TYPES = {
     ".json": "application/json", ".c": "text/x-c", ".h": "text/x-c", ".txt": "text/plain", ".wasm": "application/wasm",
-    ".jsonl": "application/jsonl",
+    ".jsonl": "application/jsonl", ".mjs": "text/javascript", ".html": "text/html",
 }  # fmt: skip
 
 

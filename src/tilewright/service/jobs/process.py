@@ -44,7 +44,7 @@ def main(folder: Path) -> int:
     job = Job(folder, json.loads((folder / JOB).read_text()))
     work = _work(*(WORK[job.task["kind"]] if "upload" in job.task else _PACKAGE))
     load_all_plugins()
-    wants_children = job.task["kind"] == "tune" or job.task.get("form") == "wasm"
+    wants_children = job.task["kind"] == "tune"
     children = wants_children and own_processes()
     # kernels are compiled in this process, where it may start no others
     multiprocessing.current_process().daemon = not children

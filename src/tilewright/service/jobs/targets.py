@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -58,7 +57,7 @@ def offered() -> Mapping[str, Offered]:
 
 def _devices() -> list[Offered]:
     """Devices other than processors, with what their code lacks here."""
-    cuda, vulkan, wasm = map(_lacking, (_need_nvrtc, _need_glsl, _need_zig))
+    cuda, vulkan = map(_lacking, (_need_nvrtc, _need_glsl))
     return [
         *(Offered(f"cuda-sm_{one}", f"NVIDIA GPUs, compute capability {int(one) / 10}", "gpu", f"cuda -arch=sm_{one}",
                   reason=cuda) for one in _CUDA),
@@ -66,7 +65,7 @@ def _devices() -> list[Offered]:
         Offered("vulkan", "Vulkan devices", "gpu", "vulkan", reason=vulkan),
         Offered("webgpu", "WebGPU devices", "gpu", "webgpu"),
         Offered("metal", "GPUs of Apple", "gpu", "metal"),
-        Offered("wasm", "WebAssembly with 128-bit vectors", "wasm", "wasm", WASM, wasm),
+        Offered("wasm", "WebAssembly with 128-bit vectors", "wasm", "wasm", WASM),
         Offered("vta", "the accelerator VTA, beside a processor", "accelerator", "vta"),
     ]  # fmt: skip
 
@@ -92,11 +91,6 @@ def _need_glsl() -> None:
 
     glsl_compiler()
     raise EnvironmentError_("its compiler is a program, and a job's process starts none")
-
-
-def _need_zig() -> None:
-    if importlib.util.find_spec("ziglang") is None:
-        raise EnvironmentError_("it is made by the compiler in ziglang: pip install 'tilewright[wasm]'")
 
 
 def runs_here(target: Offered) -> bool:

@@ -1,4 +1,7 @@
-"""The page's files at `/ui/`, with headers that keep everything else out, and the way there from `/`."""
+"""The page's files at `/ui/`, with headers that keep everything else out, and the way there from `/`.
+
+`model.mjs` is the loader that folders of models for the web have, by which the page runs a module.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
+
+from tilewright.runtime.web.package import loader
 
 #: Nothing but what the service itself sends, compiled modules among it; no frames around it, no forms to elsewhere.
 _HEADERS = {
@@ -43,4 +48,11 @@ def site() -> list[BaseRoute]:
     async def redirect(request: Request) -> Response:
         return RedirectResponse("ui/")
 
-    return [Mount("/ui", _Site(directory=Path(__file__).parent)), Route("/", redirect, methods=["GET"])]
+    async def module(request: Request) -> Response:
+        return Response(loader(), headers=_HEADERS, media_type="text/javascript")
+
+    return [
+        Route("/ui/model.mjs", module),
+        Mount("/ui", _Site(directory=Path(__file__).parent)),
+        Route("/", redirect, methods=["GET"]),
+    ]

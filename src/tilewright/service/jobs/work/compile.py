@@ -1,21 +1,19 @@
-"""Jobs of kind `compile`: an artifact for Python, C source or a WebAssembly module, and programs that run it."""
+"""Jobs of kind `compile`: an artifact for Python, C source or WebAssembly, and programs that run it."""
 
 from __future__ import annotations
 
 import json
-import shutil
 from typing import Any
 
 import tilewright as tw
 from tilewright.compile import export_source
-from tilewright.enclave import source_of
-from tilewright.enclave.wasm import build_module
 from tilewright.relay.ir.module import IRModule
 from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.web.model import WebModel
 from tilewright.service.jobs.work.job import Job
 from tilewright.service.jobs.work.reports import reported, write_report
-from tilewright.service.jobs.work.snippets import JAVASCRIPT, c_snippet, python_snippet
+from tilewright.service.jobs.work.snippets import c_snippet, javascript_snippet, python_snippet
 
 #: Options of `tw.compile` and of `export_source` that are passed as they come.
 _ARTIFACT = ("precision", "exact_rounding")
@@ -59,25 +57,12 @@ def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model
 
 
 def _module(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
-    """A module without imports, weights beside it, and where its host puts what (`model.json`)."""
-    given = {name: job.options[name] for name in ("exact_rounding",) if name in job.options}
-    folder = job.folder / "source"
-    folder.mkdir()
-    written = export_source(module, folder / "model.c", target=job.task["target"], freestanding=True, **given)
-    source = source_of(written)
-    job.stage("link")
-    job.artifact("model.wasm").write_bytes(build_module(source, relaxed=False))
-    if source.weights is not None:
-        shutil.copyfile(source.weights, job.artifact("model.weights"))
-    inputs, outputs = source.interface.inputs, source.interface.outputs
-    about = {
-        "inputs": [described(spec) | {"bytes": spec.nbytes} for spec in inputs],
-        "outputs": [described(spec) | {"bytes": spec.nbytes} for spec in outputs],
-        "workspace": source.interface.workspace_size,
-        "weights": source.weights_bytes,
-    }
-    job.artifact("model.json").write_text(json.dumps(about, indent=1))
-    return inputs, outputs, {"javascript": JAVASCRIPT}, None
+    """Modules of WebAssembly, weights beside them, and the ES module that loads them."""
+    made = compiled(job, module)
+    assert isinstance(made, WebModel), "targets of this form are WebAssembly"
+    job.stage("save")
+    made.export_web(job.artifact("model.mjs").parent)
+    return made.inputs, made.outputs, {"javascript": javascript_snippet(made.inputs)}, made
 
 
 _FORMS = {"artifact": _artifact, "source": _source, "wasm": _module}

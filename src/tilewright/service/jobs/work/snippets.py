@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,50 +53,15 @@ _WEIGHTS = """\
   tilewright_model_set_weights(weights);
 """
 
+_JAVASCRIPT = """\
+// node main.mjs, or a page of the same folder
+import {{ ARRAYS, load }} from "./model.mjs";
 
-#: A program in JavaScript for `model.wasm`, `model.json` and `model.weights`, in Node; a page reads them by fetch.
-JAVASCRIPT = """\
-// node main.mjs
-import { existsSync, readFileSync } from "node:fs";
-
-export async function load(module, about, weights) {
-  const { exports } = (await WebAssembly.instantiate(module)).instance;
-  let end = exports.__heap_base.value;
-  const take = (bytes) => {
-    const start = Math.ceil(end / 64) * 64;
-    end = start + bytes;
-    return start;
-  };
-  const weightsAt = take(about.weights);
-  const workspace = take(about.workspace);
-  const tensors = [...about.inputs, ...about.outputs];
-  const at = tensors.map((tensor) => take(tensor.bytes));
-  const table = take(4 * tensors.length);
-  const missing = Math.ceil((end - exports.memory.buffer.byteLength) / 65536);
-  if (missing > 0) exports.memory.grow(missing);
-  const bytes = new Uint8Array(exports.memory.buffer);
-  new Uint32Array(exports.memory.buffer, table, at.length).set(at);
-  if (about.weights) {
-    bytes.set(weights, weightsAt);
-    exports.set_weights(weightsAt);
-  }
-  // inputs and outputs are bytes, in the order of model.json
-  return (inputs) => {
-    inputs.forEach((input, number) => bytes.set(input, at[number]));
-    const code = exports.run(table, workspace, 1);
-    if (code) throw new Error(`the model failed with code ${code}`);
-    return about.outputs.map((tensor, number) => {
-      const start = at[about.inputs.length + number];
-      return bytes.slice(start, start + tensor.bytes);
-    });
-  };
-}
-
-const about = JSON.parse(readFileSync("model.json", "utf8"));
-const weights = existsSync("model.weights") ? readFileSync("model.weights") : new Uint8Array();
-const run = await load(readFileSync("model.wasm"), about, weights);
-const outputs = run(about.inputs.map((tensor) => new Uint8Array(tensor.bytes)));
-outputs.forEach((output, number) => console.log(`${about.outputs[number].name}: ${output.length} bytes`));
+const model = await load();
+const outputs = await model.run({{
+{inputs}
+}});
+for (const {{ name }} of model.outputs) console.log(name, outputs[name].dtype, outputs[name].shape.join("x"));
 """
 
 
@@ -107,6 +73,16 @@ def python_snippet(inputs: Sequence[TensorSpec]) -> str:
         value = f"np.full({shape}, '')" if spec.dtype.is_string else f"np.zeros({shape}, {str(spec.numpy)!r})"
         lines.append(f"    {json.dumps(spec.name)}: {value},")
     return _PYTHON.format(inputs="\n".join(lines))
+
+
+def javascript_snippet(inputs: Sequence[TensorSpec]) -> str:
+    """A program in JavaScript for `model.mjs`; symbolic dimensions are 1."""
+    lines = []
+    for spec in inputs:
+        shape = [size if isinstance(size, int) else 1 for size in spec.shape]
+        data = f"new ARRAYS.{spec.dtype}({math.prod(shape)})"
+        lines.append(f"  {json.dumps(spec.name)}: {{ data: {data}, shape: {shape} }},")
+    return _JAVASCRIPT.format(inputs="\n".join(lines))
 
 
 def c_snippet(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], weights: Path | None) -> str:
