@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,19 +62,18 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return url
 
 
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with one worker."""
+@contextmanager
+def serving(folder: Path, **given: Any) -> Iterator[Service]:
+    """A service with one worker while the enclosed code runs; `given` are settings."""
     uvicorn = pytest.importorskip("uvicorn", reason=_MISSING)
     for name in ("sqlalchemy", "alembic", "starlette", "botocore.session"):
         pytest.importorskip(name, reason=_MISSING)
     from tilewright.service.app import application, open_store
     from tilewright.service.jobs.settings import Settings
 
-    folder = tmp_path_factory.mktemp("service")
     shared = folder / "shared"
     shared.mkdir()
-    settings = Settings(folder / "state", shared=(shared,), jobs_of_owner=4)
+    settings = Settings(folder / "state", shared=(shared,), **given)
     store = open_store(settings)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -88,3 +88,10 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     yield Service(f"http://127.0.0.1:{port}", store, settings, shared)
     server.should_exit = True
     thread.join(10)
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service whose owners may have four jobs."""
+    with serving(tmp_path_factory.mktemp("service"), jobs_of_owner=4) as found:
+        yield found

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tilewright.cli.options import bundle_option, parse_address
 from tilewright.errors import InputError
 
 _MIB = 2**20
@@ -37,6 +38,7 @@ def serve_command() -> None:
 _folder = click.option("--folder", default="tilewright-service", help="what the service keeps  [default: here]")
 _database = click.option("--database", default="", metavar="URL", help="as SQLAlchemy has it  [default: a file]")
 _share = click.option("--share", multiple=True, metavar="DIR", help="a folder that file:// names may be under")
+_tracker = click.option("--tracker", default="", metavar="HOST:PORT", help="of a fleet whose devices jobs may name")
 _s3_endpoint = click.option("--s3-endpoint", default="", metavar="URL", help="object storage other than Amazon's")
 
 
@@ -67,6 +69,14 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
     return found
 
 
+def _fleet(tracker: str, bundle: str | None) -> dict[str, Any]:
+    """Settings of the fleet whose devices jobs may name."""
+    return {
+        "tracker": parse_address(tracker) if tracker else None,
+        "bundle": None if bundle is None else Path(bundle).resolve(),
+    }
+
+
 @serve_command.command("run")
 @_folder
 @_database
@@ -75,6 +85,8 @@ def _limits(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--workers", default=1, type=click.IntRange(min=0), help="jobs that run at a time  [default: 1]")
 @_share
 @_s3_endpoint
+@_tracker
+@bundle_option
 @_limits
 @click.option("--jobs-of-owner", default=100, type=click.IntRange(min=1), help="most that wait or run of one owner")
 @click.option("--running-of-owner", default=0, type=click.IntRange(min=0), help="most that run  [default: no limit]")
@@ -90,6 +102,8 @@ def run_command(
     workers: int,
     share: tuple[str, ...],
     s3_endpoint: str,
+    tracker: str,
+    bundle: str | None,
     limits: dict[str, Any],
     log: str,
     jobs_of_owner: int,
@@ -110,7 +124,8 @@ def run_command(
     settings = Settings(
         Path(folder), database, tuple(Path(one) for one in share), s3_endpoint, workers=workers,
         jobs_of_owner=jobs_of_owner, running_of_owner=running_of_owner, jobs_a_day=jobs_a_day,
-        cpu_seconds_a_day=cpu_seconds_a_day, stored_bytes=stored_memory * _MIB, open=without_keys, **limits,
+        cpu_seconds_a_day=cpu_seconds_a_day, stored_bytes=stored_memory * _MIB, open=without_keys,
+        **_fleet(tracker, bundle), **limits,
     )  # fmt: skip
     start_logs(log)
     click.echo(f"http://{host}:{port}: the endpoint of SageMaker's compilation jobs; keys: tilewright serve key OWNER")
@@ -137,18 +152,20 @@ def key_command(owner: str, folder: str, database: str) -> None:
 @_database
 @_share
 @_s3_endpoint
+@_tracker
+@bundle_option
 @_limits
 @click.option("--cluster", default="", metavar="ADDRESS", help="run them on a cluster of dask.distributed: tls://…")
-@click.option("--bundle", default="", metavar="DIR", help="a user's certificate (`tilewright rpc init`) for it")
 def work_command(
     folder: str,
     database: str,
     share: tuple[str, ...],
     s3_endpoint: str,
+    tracker: str,
+    bundle: str | None,
     limits: dict[str, Any],
     log: str,
     cluster: str,
-    bundle: str,
 ) -> None:
     """Run jobs of a service's database until interrupted: one more worker, here or on another machine."""
     if cluster and not bundle:
@@ -158,9 +175,9 @@ def work_command(
     from tilewright.service.logs import start_logs
 
     shared = tuple(Path(one).resolve() for one in share)
-    settings = Settings(Path(folder), database, shared, s3_endpoint, workers=1, **limits)
+    settings = Settings(Path(folder), database, shared, s3_endpoint, workers=1, **_fleet(tracker, bundle), **limits)
     start_logs(log)
-    if not cluster:
+    if not cluster or bundle is None:
         return work(settings)
     from tilewright.autotvm.measure.cluster import Cluster
     from tilewright.service.jobs.cluster import dispatch

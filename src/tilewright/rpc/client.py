@@ -88,7 +88,8 @@ def dial(host: str, port: int, bundle: str | os.PathLike[str] | None, roles: tup
 class Session:
     """A connection to a device. One request at a time; threads take turns."""
 
-    def __init__(self, channel: Channel, lease: str = "", seconds: float | None = None) -> None:
+    def __init__(self, channel: Channel, lease: str = "", seconds: float | None = None, name: str = "") -> None:
+        """Greet the device, unless its `name` is given: then that was done at the other end of `channel`."""
         self.channel = channel
         self.lease = lease
         self.seconds = seconds
@@ -96,11 +97,14 @@ class Session:
         self._sending = threading.Lock()  # a frame is not broken into by a request to cancel
         self._requests = 0
         self._left: list[tuple[str, int]] = []  # numbers of modules and arrays that nobody here holds any more
-        fields = {"lease": lease} if lease else {}
+        self.name = name or self._greet()
+
+    def _greet(self) -> str:
+        fields = {"lease": self.lease} if self.lease else {}
         greeted = self.ask("hello", version=VERSION, **fields)
         if "name" not in greeted:
-            raise RpcError(f"{channel.peer} is no device: it answers as a tracker does")
-        self.name: str = greeted["name"]
+            raise RpcError(f"{self.channel.peer} is no device: it answers as a tracker does")
+        return str(greeted["name"])
 
     def ask(self, verb: str, data: Any = b"", **fields: Any) -> dict[str, Any]:
         """Send a request and wait for its result. Raises the device's error, or `ConnectionLost`."""

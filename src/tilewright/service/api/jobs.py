@@ -37,6 +37,7 @@ def described(job: Job) -> dict[str, Any]:
     made = dict(job.result) if job.status in ENDED else {}
     return {
         "id": job.id, "kind": job.kind, "model": job.task["upload"], "target": job.request["target"],
+        "device": job.task.get("device", ""),
         "options": job.request["options"], "status": STATUS[job.status], "stage": job.stage,
         "progress": 1.0 if job.status == COMPLETED else job.progress,
         "created": time_text(job.created), "started": time_text(job.started), "ended": time_text(job.ended),
@@ -56,15 +57,19 @@ def job_of(call: Call) -> Job:
 
 def _create(call: Call) -> Response:
     kind, options = call.body["kind"], call.body.get("options", {})
-    target = call.body.get("target", "cpu")
+    device = call.body.get("device", "")
+    if device and call.settings.tracker is None:
+        raise Problem(422, "device: this service has no fleet of devices; it is started with --tracker HOST:PORT")
+    target = call.body.get("target", "" if device else "cpu")
     inputs = {name: options[name] for name in _UPLOADS if name in options}
     for id in (call.body["model"], *inputs.values()):
         if find_upload(call.store, call.owner, id) is None:
             raise Problem(422, f"there is no model {id}: send it by POST /v1/models first")
-    chosen = targets.chosen(target, kind)
+    chosen = targets.chosen(target or "cpu", kind, bool(device))
     task = {
-        "kind": kind, "upload": call.body["model"], "inputs": inputs, "options": options, "target": chosen.spelling,
-        "form": chosen.form, "framework": "", "seconds": 0, "trace": carrier(),
+        "kind": kind, "upload": call.body["model"], "inputs": inputs, "options": options, "framework": "",
+        "target": chosen.spelling if target else "", "device": device, "form": chosen.form, "seconds": 0,
+        "trace": carrier(),
     }  # fmt: skip
     id = secrets.token_hex(16)
     request = {"target": target, "options": options}

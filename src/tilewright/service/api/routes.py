@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tilewright.errors import UserError
-from tilewright.service.api import artifacts, audit, events, jobs, models, targets
+from tilewright.service.api import artifacts, audit, devices, events, jobs, models, targets
 from tilewright.service.api.access import owner_of
 from tilewright.service.api.document import openapi
 from tilewright.service.api.operation import Answer, Call, Operation, body_of, parameters_of, ref
@@ -41,7 +41,7 @@ def operations() -> tuple[Operation, ...]:
     """All operations."""
     return (
         *models.OPERATIONS, *jobs.OPERATIONS, *events.OPERATIONS, *artifacts.OPERATIONS, *targets.OPERATIONS,
-        *audit.OPERATIONS,
+        *devices.OPERATIONS, *audit.OPERATIONS,
         Operation("readDocument", "GET", "/v1/openapi.json", "This document.", lambda call: openapi(operations()),
                   {200: Answer("It.", {"type": "object"})}, public=True),
         Operation("readReadiness", "GET", "/readyz", "The service takes work.", _ready,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.service.api.problems import PROBLEM
+from tilewright.service.jobs.targets import RUNNING
 
 ID = {"type": "string", "pattern": "^[0-9a-f]{32}$", "maxLength": 32}
 TIME = {"type": "string", "format": "date-time"}
@@ -26,6 +27,7 @@ _SHAPES = {
     "additionalProperties": {"type": "array", "maxItems": 32, "items": _SIZE},
 }
 _WORD = {"type": "string", "minLength": 1, "maxLength": 256, "not": {"pattern": "[\\u0000-\\u001f\\u007f]"}}
+DEVICE = {**_WORD, "description": "a key of /v1/devices; where there is none, the job runs here"}
 _PRECISION = {"enum": ["float32", "bf16", "tf32-like", "f16"], "description": "of operands of products"}
 _FLAG = {"type": "boolean"}
 _SHARE = {"type": "number", "minimum": 0, "maximum": 1}
@@ -106,9 +108,10 @@ def _new_job(kind: str) -> dict[str, Any]:
             "kind": {"const": kind},
             "model": {**ID, "description": "the id of an uploaded model"},
             "target": {**_WORD, "description": "a name of /v1/targets, or the spelling of a target"},
+            **({"device": DEVICE} if kind in RUNNING else {}),
             "options": _object(options, tuple(options), closed=True),
         },
-        ("options",) if kind == "compile" else ("options", "target"),
+        ("options",) if kind == "compile" else ("options", "target", "device"),
         closed=True,
     )
 
@@ -138,7 +141,8 @@ SCHEMAS: dict[str, Any] = {
     ),
     "Job": _object(
         {
-            "id": ID, "kind": {"enum": KINDS}, "model": ID, "target": {"type": "string"}, "options": {"type": "object"},
+            "id": ID, "kind": {"enum": KINDS}, "model": ID, "target": {"type": "string"},
+            "device": {"type": "string"}, "options": {"type": "object"},
             "status": {"enum": STATUSES}, "stage": {"type": "string"}, "progress": _SHARE,
             "created": TIME, "started": _MAYBE_TIME, "ended": _MAYBE_TIME, "reason": {"type": "string"},
             "cpu_seconds": {"type": "number", "minimum": 0}, "result": {"type": "object"},
@@ -156,6 +160,13 @@ SCHEMAS: dict[str, Any] = {
         }
     ),
     "Targets": {"type": "array", "items": {"$ref": "#/components/schemas/Target"}},
+    "Device": _object(
+        {
+            "key": {"type": "string"}, "architecture": {"type": "string"},
+            "devices": {"type": "integer", "minimum": 0}, "free": {"type": "integer", "minimum": 0},
+        }
+    ),
+    "Devices": {"type": "array", "items": {"$ref": "#/components/schemas/Device"}},
     "Action": _object({"time": TIME, "action": {"type": "string"}, "subject": {"type": "string"}}),
     "Actions": _page("Action"),
     "Health": _object({"status": {"type": "string"}}),

@@ -21,6 +21,7 @@ import tilewright.compile  # noqa: F401 - what comes before the confinement can 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.frontend.formats.table import load_all_plugins
 from tilewright.rpc.sandbox import Limits, confine, own_processes
+from tilewright.service.jobs.fleet import reached
 from tilewright.service.jobs.work.job import ARTIFACT, JOB, LOG, MODEL, RESULT, STAGE, Job
 
 __all__ = ["ARTIFACT", "JOB", "LOG", "MODEL", "RESULT", "STAGE", "main"]
@@ -41,7 +42,8 @@ _PACKAGE = ("package", "package_model")
 
 def main(folder: Path) -> int:
     """Run the job of a folder; the exit status."""
-    job = Job(folder, json.loads((folder / JOB).read_text()))
+    task = json.loads((folder / JOB).read_text())
+    job = Job(folder, task, reached(task["lent"]) if task.get("lent") else None)
     work = _work(*(WORK[job.task["kind"]] if "upload" in job.task else _PACKAGE))
     load_all_plugins()
     wants_children = job.task["kind"] == "tune"

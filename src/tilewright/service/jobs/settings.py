@@ -47,6 +47,11 @@ class Settings:
     #: Seconds that a running job has to end when the service does, before another worker may have it.
     grace_seconds: float = 20.0
     request_bytes: int = 1 * _MIB
+    #: The tracker of a fleet whose devices jobs may name, the folder of our certificate in it, and the seconds that a
+    #: job waits for a free one.
+    tracker: tuple[str, int] | None = None
+    bundle: Path | None = None
+    device_seconds: float = 120.0
     #: Whether requests of our own API need no key, where they come from this machine.
     open: bool = False
     #: Minutes between our clock and a request's are 15, as Amazon has it.

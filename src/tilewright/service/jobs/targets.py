@@ -44,8 +44,8 @@ def offered() -> Mapping[str, Offered]:
     for architecture, triple in _TRIPLES.items():
         for cpu in PROCESSORS[architecture]:
             name = _NAMED.get((architecture, cpu), cpu)
-            spelling = f"llvm -mtriple={triple} -mcpu={cpu}"
-            found.append(Offered(name, f"{cpu}, {_SHOWN[architecture]}", "processor", spelling))
+            title = f"{cpu}, {_SHOWN[architecture]}"
+            found.append(Offered(name, title, "processor", _spelled(triple, cpu)))
     found += [Offered(name, name.replace("-", " ").title(), "board", spelling) for name, spelling in BOARDS.items()]
     found.append(Offered("c", "C source for processors with a system", "source", "c", SOURCE))
     for cpu in MICROCONTROLLERS:
@@ -93,13 +93,24 @@ def _need_glsl() -> None:
     raise EnvironmentError_("its compiler is a program, and a job's process starts none")
 
 
+def usual_spellings(architecture: str) -> list[str]:
+    """The targets of an architecture that need no name of a processor, the one with most features first."""
+    levels = ("x86-64-v4", "x86-64-v3", "x86-64-v2") if architecture == "x86_64" else ("generic", "generic-rv64")
+    known = [cpu for cpu in levels if cpu in PROCESSORS.get(architecture, {})]
+    return [_spelled(_TRIPLES[architecture], cpu) for cpu in known]
+
+
+def _spelled(triple: str, cpu: str) -> str:
+    return f"llvm -mtriple={triple} -mcpu={cpu}"
+
+
 def runs_here(target: Offered) -> bool:
     """True where models for the target run on this machine's processor."""
     return target.form == ARTIFACT and target.kind in ("processor", "board") and Target(target.spelling).is_host
 
 
-def chosen(name: str, kind: str) -> Offered:
-    """The target of a job: a name of `offered`, or the spelling of a target.
+def chosen(name: str, kind: str, elsewhere: bool = False) -> Offered:
+    """The target of a job: a name of `offered`, or the spelling of a target. A job may run the model `elsewhere`.
 
     Raises `InputError` for one that is unknown, not available, or not for jobs of this kind.
     """
@@ -114,6 +125,7 @@ def chosen(name: str, kind: str) -> Offered:
         found = Offered(name, name, kind_of, str(target), form, reason)
     if found.reason:
         raise InputError(f"target {name} is not available: {found.reason}")
-    if kind in RUNNING and not runs_here(found):
-        raise InputError(f"target {name} does not run on this service's processor, which jobs of kind {kind} do")
+    if kind in RUNNING and not (found.form == ARTIFACT if elsewhere else runs_here(found)):
+        where = "devices of a fleet" if elsewhere else "this service's processor"
+        raise InputError(f"target {name} does not run on {where}, which jobs of kind {kind} do")
     return found

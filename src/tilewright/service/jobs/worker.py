@@ -17,7 +17,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from typing import Any
 from sqlalchemy.exc import SQLAlchemyError
 
 from tilewright.errors import InternalError, UserError
-from tilewright.service.jobs import hosted, process
+from tilewright.service.jobs import fleet, hosted, process
 from tilewright.service.jobs.forks import Forks
 from tilewright.service.jobs.locations import Locations
 from tilewright.service.jobs.quotas import charge
@@ -133,8 +133,9 @@ class Worker:
             self._locations.fetch(task["model"], folder / process.MODEL)
         limits = {"memory_bytes": settings.job_memory, "file_bytes": 2 * settings.model_bytes}
         described = {**task, "kind": job.kind, "limits": limits, "model_bytes": settings.model_bytes}
-        (folder / process.JOB).write_text(json.dumps(described))
-        self._watch(job, folder, min(task["seconds"] or settings.job_seconds, settings.job_seconds))
+        with self._lent(job) as lent:
+            (folder / process.JOB).write_text(json.dumps(described | {"lent": lent}))
+            self._watch(job, folder, min(task["seconds"] or settings.job_seconds, settings.job_seconds))
         if "upload" in task:
             return self._kept(job, folder)
         result = _result(folder)
@@ -146,6 +147,20 @@ class Worker:
             artifact.seek(0)
             self._locations.store(artifact, task["artifact"], digest, job.id)
         return made
+
+    def _lent(self, job: Claimed) -> AbstractContextManager[dict[str, str]]:
+        """The device that a job wants, once one is free; nothing for a job that wants none."""
+        key = job.task.get("device")
+        if not key:
+            return nullcontext({})
+
+        def alive() -> None:
+            if self._store.renew(job, self._settings.lease_seconds, {"stage": "device"}) != INPROGRESS:
+                raise Stopped
+            if self._closed.is_set():
+                raise Stopped
+
+        return fleet.borrowed(self._settings, key, alive)
 
     def _kept(self, job: Claimed, folder: Path) -> dict[str, Any]:
         """The result of a job whose artifacts stay here; those of one that failed too, as they may say why."""

@@ -30,11 +30,11 @@ def compile_model(job: Job) -> dict[str, Any]:
     return {"inputs": [*map(described, inputs)], "outputs": [*map(described, outputs)]}
 
 
-def compiled(job: Job, module: IRModule) -> Model:
-    """The model of a job for its target."""
+def compiled(job: Job, module: IRModule, target: str = "") -> Model:
+    """The model of a job for its target, or another."""
     records = str(job.input("records")) if "records" in job.options else None
     given = {name: job.options[name] for name in _ARTIFACT if name in job.options}
-    return tw.compile(module, target=job.task["target"], cache=False, threads=1, records=records, **given)
+    return tw.compile(module, target=target or job.task["target"], cache=False, threads=1, records=records, **given)
 
 
 def _artifact(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:

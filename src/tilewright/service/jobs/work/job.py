@@ -26,6 +26,8 @@ class Job:
 
     folder: Path
     task: Mapping[str, Any]
+    #: The session with the device that it was lent (`fleet.py`).
+    device: Any = None
     _last: tuple[str, float] = field(default=("", 0.0))
 
     @property

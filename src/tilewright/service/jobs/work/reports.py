@@ -31,11 +31,16 @@ def reported(job: Job) -> Iterator[IRModule]:
         raise
 
 
-def write_report(job: Job, made: Model | None, module: IRModule, times: Sequence[KernelTime] = ()) -> None:
-    """Write the report on what a module was compiled to; a job does not fail for the lack of one."""
+def write_report(
+    job: Job, made: Model | None, module: IRModule, times: Sequence[KernelTime] = (), target: str = ""
+) -> None:
+    """Write the report on what a module was compiled to, for the job's target or another.
+
+    A job does not fail for the lack of one.
+    """
     job.stage("report")
     try:
-        text = json.dumps(compilation(made, module, job.task["target"], times=times), allow_nan=False)
+        text = json.dumps(compilation(made, module, target or job.task["target"], times=times), allow_nan=False)
     except Exception:
         print("there is no report on this compilation:", flush=True)
         traceback.print_exc()
