@@ -141,7 +141,11 @@ def test_a_head_above_the_limit(strict: Running) -> None:
     assert asked(strict, b"GET /v2 HTTP/1.1\r\nX: " + b"a" * 40_000)[0] == 431
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /v2 HT", post(bytes(100))[:-50]])
+LIVE = b"GET /v2/health/live HTTP/1.1\r\n\r\n"
+LIVE_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /v2 HT", post(bytes(100))[:-50], LIVE + b"GET /v2 HT"])
 def test_clients_that_stop_in_the_midst_are_closed(strict: Running, sent: bytes) -> None:
     with socket.create_connection(("127.0.0.1", strict.server.port), timeout=10) as connection:
         connection.sendall(sent)
@@ -149,7 +153,7 @@ def test_clients_that_stop_in_the_midst_are_closed(strict: Running, sent: bytes)
         while piece := connection.recv(4096):
             answer += piece
     assert time.monotonic() - began < 8
-    assert answer.startswith(b"HTTP/1.1 408") if sent else not answer
+    assert answer.removeprefix(LIVE_ANSWER).startswith(b"HTTP/1.1 408") if sent else not answer
 
 
 def test_connections_above_the_limit(strict: Running) -> None:
@@ -192,6 +196,25 @@ def test_shared_memory_that_is_cut_short(running: Running) -> None:
     finally:
         path.unlink()
         asked(running, post(b"", "/v2/systemsharedmemory/region/cut/unregister"))
+
+
+def test_a_head_that_came_before_with_other_bodies(running: Running) -> None:
+    """Whole requests, pieces of one, several at once, and the begin of one behind another."""
+    bodies = [json.dumps({"id": str(n), "inputs": [{**INPUT, "data": [n] * 6}]}).encode() for n in range(10, 20)]
+    sent = b"".join(post(body) for body in bodies)
+    ends = [int(len(sent) * part / 10) for part in (1, 2, 3, 3.02, 4, 4.9, 5, 7, 8.5, 9, 10)]
+    answers = b""
+    with socket.create_connection(("127.0.0.1", running.server.port), timeout=10) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for start, end in zip([0, *ends], ends):
+            connection.sendall(sent[start:end])
+            while answers.count(b'"id": "') < end * 10 // len(sent):
+                answers += connection.recv(65536)
+            time.sleep(0.02)  # two pieces may come as one
+    assert [part.split(b'"')[0] for part in answers.split(b'"id": "')[1:]] == [str(n).encode() for n in range(10, 20)]
+    assert any(
+        len(post(bodies[0])) == len(head) + fields.length for head, fields in running.server.routes.heads.items()
+    )
 
 
 def test_requests_sent_ahead_are_answered_in_order(running: Running) -> None:

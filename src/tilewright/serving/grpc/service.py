@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.serving.grpc.inference import inputs, parameters, response, wanted
 from tilewright.serving.grpc.messages import SERVICE, messages
+from tilewright.serving.models.batches import Request
 from tilewright.serving.models.core import Core
 from tilewright.serving.models.datatypes import NUMPY
 from tilewright.serving.models.errors import RequestError
@@ -141,15 +142,13 @@ class Service:
         version = core.repository.find(message.model_name, message.model_version)
         size = message.ByteSize()
         core.reserve(size)
-        future = asyncio.get_running_loop().create_future()
+        request = _Awaited()
         try:
             seconds = core.seconds(parameters(message.parameters))
             arrays, outputs = inputs(core, version, message), wanted(version, message)
-            request = version.submit(
-                arrays, seconds if remaining is None else min(seconds, remaining), lambda _: _settle(future)
-            )
+            version.submit(request, arrays, seconds if remaining is None else min(seconds, remaining))
             try:
-                await future
+                await request.future
             except asyncio.CancelledError:
                 request.gone = True
                 raise
@@ -165,6 +164,15 @@ class Service:
         await context.abort(getattr(self._grpc.StatusCode, code), str(error))
 
 
-def _settle(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        future.set_result(None)
+class _Awaited(Request):
+    """An inference that a handler awaits."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future = asyncio.get_running_loop().create_future()
+
+    def done(self) -> None:
+        """Wake the handler."""
+        if not self.future.done():
+            self.future.set_result(None)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from tilewright.errors import UserError
 from tilewright.serving.models.batches import Array, Request
 from tilewright.serving.models.core import Core, Wanted, checked_shape, memory_input
-from tilewright.serving.models.datatypes import from_bytes, from_values, to_bytes, to_values
+from tilewright.serving.models.datatypes import NUMPY, from_bytes, from_values, to_bytes, to_values
 from tilewright.serving.models.errors import RequestError
 from tilewright.serving.models.version import Version
 
@@ -52,16 +55,17 @@ class Head:
             self.outputs = [Wanted(version, spec.name, {}, binary) for spec in version.outputs]
         #: True where a request with the same head differs in nothing that was read off it.
         self.repeats = all(given.size is not None for given in self.inputs)
-        #: Heads of responses whose tensors are all raw, by the shapes of those.
-        self.answers: dict[tuple[tuple[int, ...], ...], bytes] | None = (
-            {} if all(wanted.binary and wanted.region is None for wanted in self.outputs) else None
-        )
+        #: Headers and JSON of responses whose tensors are all raw and of known bytes, by the shapes of those.
+        self.answers: dict[tuple[tuple[int, ...], ...], tuple[str, bytes]] | None = (
+            {} if all(w.binary and w.region is None and version.datatypes[w.name] != "BYTES" for w in self.outputs)
+            else None
+        )  # fmt: skip
 
 
 class _Given:
     """An input: raw bytes behind the JSON, in shared memory, or values."""
 
-    __slots__ = ("kind", "name", "parameters", "shape", "size", "values")
+    __slots__ = ("kind", "name", "parameters", "plain", "shape", "size", "values")
 
     def __init__(self, version: Version, entry: Mapping[str, Any]) -> None:
         name, kind = entry.get("name"), entry.get("datatype")
@@ -70,12 +74,17 @@ class _Given:
         self.name, self.kind, self.values = name, kind, entry.get("data")
         self.shape, self.parameters = checked_shape(entry.get("shape"), name), _object(entry, "parameters")
         version.check(name, kind, self.shape)
-        self.size = self.parameters.get("binary_data_size")
+        self.size: Any = self.parameters.get("binary_data_size")
         if self.size is not None and (type(self.size) is not int or self.size < 0):
             raise RequestError(f"input {name!r} has binary_data_size {str(self.size)[:40]}")
+        dtype = NUMPY[kind]
+        #: The element type, where the raw bytes are as many as the shape takes.
+        self.plain = dtype if kind != "BYTES" and self.size == math.prod(self.shape) * dtype.itemsize else None
 
     def array(self, core: Core, raw: memoryview) -> Array:
         """The tensor, of which `raw` begins with the bytes where it is raw."""
+        if self.plain is not None and self.size <= len(raw):
+            return np.ndarray(self.shape, self.plain, raw)
         if self.size is not None:
             if self.size > len(raw):
                 raise RequestError(f"input {self.name!r} has {len(raw)} bytes, and binary_data_size is {self.size}")
@@ -91,10 +100,10 @@ class _Given:
 _MOST_HEADS, _LONGEST_HEAD = 256, 4096
 
 
-class Inference:
+class Inference(Request):
     """One request for an inference, from its body to its response."""
 
-    __slots__ = ("_core", "_head", "_respond", "_version", "request")
+    __slots__ = ("_core", "_head", "_respond", "_version")
 
     def __init__(self, core: Core, version: Version, body: memoryview, header_length: str, respond: Respond) -> None:
         """Parse and queue it; `respond` is called when it is over. Raises `RequestError` for a malformed one."""
@@ -105,9 +114,9 @@ class Inference:
         for given in head.inputs:
             arrays[given.name] = given.array(core, raw)
             raw = raw[given.size or 0 :]
-        if len(raw):
+        if raw:
             raise RequestError(f"{len(raw)} bytes behind the last input belong to none")
-        self.request = version.submit(arrays, head.seconds, self._done)
+        version.submit(self, arrays, head.seconds)
 
     def _read(self, text: bytes) -> Head:
         """The head of a request; clients repeat theirs, so those of the last ones are kept."""
@@ -124,32 +133,33 @@ class Inference:
     def _parse(self, text: Any) -> Head:
         return Head(self._core, self._version, parse_json(text, self._core.limits.json))
 
-    def _done(self, request: Request) -> None:
-        if request.gone:
+    def done(self) -> None:
+        """Answer, where the client is still there."""
+        if self.gone:
             return
         try:
-            if request.error is not None:
-                raise request.error
-            self._send(request.outputs)
+            if self.error is not None:
+                raise self.error
+            self._send([self.outputs[wanted.number] for wanted in self._head.outputs])
         except UserError as error:
             refuse(error, self._respond)
 
     def _send(self, outputs: Sequence[Array]) -> None:
-        head, chosen = self._head, [outputs[wanted.number] for wanted in self._head.outputs]
-        if head.answers is None:
-            text, pieces = self._answer(chosen)
-        else:
-            pieces = [to_bytes(array) for array in chosen]
-            shapes = tuple([array.shape for array in chosen])
-            known = head.answers.get(shapes)
-            text = known or self._answer(chosen)[0]
-            if known is None and "BYTES" not in self._version.datatypes.values() and len(head.answers) < _MOST_HEADS:
-                head.answers[shapes] = text
-        if pieces:
-            headers = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(text)}\r\n"
-            self._respond(200, headers, [text, *pieces])
-        else:
+        answers = self._head.answers
+        shapes = tuple([array.shape for array in outputs]) if answers is not None else ()
+        known = answers.get(shapes) if answers is not None else None
+        if known is not None:
+            headers, text = known
+            self._respond(200, headers, [text, *map(to_bytes, outputs)])
+            return
+        text, pieces = self._answer(outputs)
+        if not pieces:
             self._respond(200, JSON, [text])
+            return
+        headers = f"Content-Type: application/octet-stream\r\nInference-Header-Content-Length: {len(text)}\r\n"
+        if answers is not None and len(answers) < _MOST_HEADS:
+            answers[shapes] = headers, text
+        self._respond(200, headers, [text, *pieces])
 
     def _answer(self, arrays: Sequence[Array]) -> tuple[bytes, list[Any]]:
         """The JSON of a response, and the raw tensors behind it; those for shared memory are written."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote
 
@@ -23,6 +24,8 @@ class Routes:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        #: What is known of heads of requests by their bytes, which clients repeat.
+        self.heads: dict[bytes, Any] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[str, Callable[[list[str], dict[str, Any]], Any]] = {
             "repository": self._repository,
@@ -32,11 +35,11 @@ class Routes:
     def answer(self, method: str, path: str, header_length: str, body: memoryview, respond: Respond) -> Request | None:
         """Begin to answer; the inference that it begins, where it does."""
         try:
-            parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
+            parts = _parts(path)
             if method == "POST" and parts[:2] == ["v2", "models"] and parts[-1] == "infer":
                 name, version = _model(parts[2:-1])
                 found = self._core.repository.find(name, version)
-                return Inference(self._core, found, body, header_length, respond).request
+                return Inference(self._core, found, body, header_length, respond)
             if method == "GET":
                 self._get(parts, respond)
             elif method == "POST":
@@ -126,6 +129,11 @@ async def _finish(work: Any, respond: Respond) -> None:
 
 def _send(data: Any, respond: Respond) -> None:
     respond(200, JSON, [json.dumps(data).encode()])
+
+
+@lru_cache(256)
+def _parts(path: str) -> list[str]:
+    return [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
 
 
 def _model(parts: list[str]) -> tuple[str, str]:

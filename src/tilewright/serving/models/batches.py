@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,24 +16,25 @@ Array = np.ndarray[Any, Any]
 
 
 class Request:
-    """One inference on its way: checked inputs in the model's order, then outputs or an error.
+    """One inference on its way: checked inputs in the model's order, then outputs or an error."""
 
-    `done(self)` is called in the server's event loop when it is over.
-    """
+    __slots__ = ("arrays", "arrived", "began", "deadline", "ended", "error", "gone", "outputs", "rows", "shapes")
 
-    __slots__ = (
-        "arrays", "arrived", "began", "deadline", "done", "ended", "error", "gone", "outputs", "rows", "shapes",
-    )  # fmt: skip
-
-    def __init__(self, arrays: Sequence[Array], rows: int, deadline: int, done: Callable[[Request], None]) -> None:
-        self.arrays, self.rows, self.deadline, self.done = arrays, rows, deadline, done
+    def begin(self, arrays: Sequence[Array], rows: int, seconds: float) -> None:
+        """Have it wait, at most so many seconds."""
+        self.arrays, self.rows = arrays, rows
         self.arrived = self.began = self.ended = time.perf_counter_ns()
+        self.deadline = self.arrived + int(seconds * 1e9)
         #: What has to be equal for two requests to be one batch.
         self.shapes = [array.shape[1:] for array in arrays]
         self.outputs: list[Array] = []
         self.error: UserError | None = None
         #: True when the client has left.
         self.gone = False
+
+    def done(self) -> None:
+        """Send the outputs or the error; called in the server's event loop when it is over."""
+        raise NotImplementedError
 
 
 class Joined:

@@ -22,6 +22,8 @@ _NUMPY: dict[str, Any] = {
 NUMPY = {name: np.dtype(kind) for name, kind in _NUMPY.items()}
 _NAMES = {dtype: name for name, dtype in NUMPY.items()}
 _LENGTH = struct.Struct("<I")
+#: Bytes that are copied sooner than a view of them is made.
+_SMALL = 4096
 
 
 def datatype(spec: TensorSpec) -> str:
@@ -118,6 +120,8 @@ def to_bytes(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype.kind == "O":
         elements = [text.encode() if isinstance(text, str) else bytes(text) for text in array.ravel().tolist()]
         return b"".join([part for one in elements for part in (_LENGTH.pack(len(one)), one)])
+    if array.nbytes <= _SMALL:
+        return array.tobytes()
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

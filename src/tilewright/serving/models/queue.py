@@ -6,7 +6,7 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from tilewright.serving.models.batches import Joined, Request
 from tilewright.serving.models.errors import overloaded
@@ -107,13 +107,9 @@ class Queue:
         return None, False
 
     def _finish(self, requests: Sequence[Request]) -> None:
-        done: list[Callable[[Request], None]] = [request.done for request in requests]
-        ran = [request for request in requests if request.error is None and not request.gone]
-        if ran:
-            self.statistics.add_batch(sum(request.rows for request in ran), ran[0].ended - ran[0].began)
-        for request, call in zip(requests, done):
-            self.statistics.add_request(request.arrived, request.began, request.ended, request.error is not None)
-            call(request)
+        self.statistics.add(requests)
+        for request in requests:
+            request.done()
         self._unfinished -= len(requests)
         if self._closed and not self._unfinished:
             self._drained.set()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from tilewright.serving.models.batches import Request
 
 #: Upper bounds of the latency histogram in seconds: from a quick model's to the longest wait.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 60.0)
@@ -21,9 +23,9 @@ class Duration:
     def __init__(self) -> None:
         self.count = self.ns = 0
 
-    def add(self, ns: int) -> None:
-        """One more, of so many nanoseconds."""
-        self.count += 1
+    def add(self, count: int, ns: int) -> None:
+        """Further ones, of so many nanoseconds in all."""
+        self.count += count
         self.ns += ns
 
     def to_json(self) -> dict[str, int]:
@@ -40,23 +42,30 @@ class Statistics:
         self.batches: dict[int, Duration] = {}
         self.buckets = [0] * (len(BOUNDS) + 1)
 
-    def add_batch(self, rows: int, ns: int) -> None:
-        """A run of so many rows."""
+    def add(self, requests: Sequence[Request]) -> None:
+        """The requests of a run, which is over."""
+        ran = arrived = rows = 0
+        buckets = self.buckets
+        for request in requests:
+            if request.error is not None:
+                self.fail.add(1, request.ended - request.arrived)
+            elif not request.gone:
+                ran += 1
+                arrived += request.arrived
+                buckets[bisect_left(_BOUNDS_NS, request.ended - request.arrived)] += 1
+                last, rows = request, rows + request.rows
+        if not ran:
+            return
+        took = last.ended - last.began
+        self.success.add(ran, ran * last.ended - arrived)
+        self.queued.add(ran, ran * last.began - arrived)
+        self.computed.add(ran, ran * took)
         self.executions += 1
         self.rows += rows
         self.last = time.time_ns() // 1_000_000
-        self.batches.setdefault(rows, Duration()).add(ns)
-
-    def add_request(self, arrived: int, began: int, ended: int, failed: bool) -> None:
-        """A request by its nanoseconds: when it came, when its run began, and when it was done."""
-        total = ended - arrived
-        if failed:
-            self.fail.add(total)
-            return
-        self.success.add(total)
-        self.queued.add(began - arrived)
-        self.computed.add(ended - began)
-        self.buckets[bisect_left(_BOUNDS_NS, total)] += 1
+        if rows not in self.batches:
+            self.batches[rows] = Duration()
+        self.batches[rows].add(1, took)
 
     def to_json(self, name: str, version: str) -> dict[str, Any]:
         """As the protocol's statistics extension has it."""

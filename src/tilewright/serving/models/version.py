@@ -115,8 +115,8 @@ class Version:
                 f"{kind}{list(shape)}"
             )
 
-    def submit(self, arrays: Mapping[str, Array], seconds: float, done: Callable[[Request], None]) -> Request:
-        """Queue an inference on inputs that were checked.
+    def submit(self, request: Request, arrays: Mapping[str, Array], seconds: float) -> None:
+        """Queue an inference on inputs that were checked, at most so many seconds.
 
         Raises `RequestError` where one is missing, for batches that differ, and where the queue is full.
         """
@@ -129,9 +129,8 @@ class Version:
         rows = len(ordered[0]) if self.most_rows else 1
         if self.most_rows:
             self._check_rows(ordered, rows)
-        request = Request(ordered, rows, time.perf_counter_ns() + int(seconds * 1e9), done)
+        request.begin(ordered, rows, seconds)
         self.queue.put(request)
-        return request
 
     def _check_rows(self, arrays: Sequence[Array], rows: int) -> None:
         if any(len(array) != rows for array in arrays):
