@@ -73,6 +73,18 @@ def _eight() -> tuple[relay.Expr, np.ndarray]:
     return _conv(x, _bytes(8, 1, 3, 3, least=-127), -128, padding=(1, 0, 0, 1), groups=8), _bytes(1, 8, 6, 7)
 
 
+def _floats() -> tuple[relay.Expr, np.ndarray]:
+    """Sums that become floats, as in models whose weights alone are bytes: those of a convolution and of a product."""
+    x = relay.var("bytes", shape=(1, 5, 7, 6), dtype="int8")
+    data = op.cast(x, "int32") - relay.const(np.int32(2))
+    sums = op.nn.conv2d(data, relay.const(_bytes(7, 5, 3, 2).astype(np.int32)), padding=(1, 0, 1, 1), strides=(2, 1))
+    flat = op.cast(op.reshape(x, (1, 210)), "int32")
+    product = op.nn.dense(flat, relay.const(_bytes(5, 210).astype(np.int32)))
+    return op.concatenate([op.reshape(op.cast(part, "float32") * 0.5, (-1,)) for part in (sums, product)]), _bytes(
+        1, 5, 7, 6
+    )
+
+
 MODELS = {
     "network": _network,
     "dense": lambda: _dense(1),
@@ -80,6 +92,7 @@ MODELS = {
     "sum": _sum,
     "mixed": _mixed,
     "eight": _eight,
+    "floats": _floats,
 }
 KERNELS = {
     "network": ["conv2d", "depthwise", "conv2d", "conv2d"],
@@ -97,6 +110,8 @@ def test_layers_are_one_operator(name: str) -> None:
     found = [one for one in _operators(expr) if "contrib" in one]
     if name == "network":  # one of its depthwise weights may be the least byte, which products of two taps do not fit
         assert [one.split("_")[1] for one in found].count("conv2d") == 3 and "nn.contrib_conv2d_bytes" not in found
+    elif name == "floats":
+        assert found == ["nn.contrib_conv2d_sums"] * 2
     else:
         assert found == [f"nn.contrib_{kind}_scaled" for kind in KERNELS[name]]
 

@@ -2,6 +2,8 @@
 
 Before: %0 = nn.contrib_fixed_point(nn.contrib_conv2d_bytes(%x, w, b), m, c, s); cast(clip(%0, -128, 127), "int8")
 After:  nn.contrib_conv2d_scaled(%x, w', (b, m, -s))
+Before: cast(nn.contrib_conv2d_bytes(%x, w, b), "float32")
+After:  cast(nn.contrib_conv2d_sums(%x, w', b'), "float32")
 
 Numbers are the same. A scale with one rounding is in 64 bits before, and 32 after: what it drops is behind its point.
 """
@@ -34,7 +36,10 @@ _WORD = 32
 
 def byte_layers(mod: IRModule) -> IRModule:
     """Rewrite what the kernels compute; see the module's docstring."""
-    return infer_type(infer_type(mod).map_functions(lambda func: func.with_body(rewrite(func.body, _rule))))
+    for rule in (_rule, _sums):
+        made = infer_type(mod).map_functions(lambda func, rule=rule: func.with_body(rewrite(func.body, rule)))
+        mod = infer_type(made)
+    return mod
 
 
 @dataclass(frozen=True)
@@ -137,28 +142,64 @@ def _packed_scale(found: _Scaled, bias: np.ndarray, lanes: int) -> Constant | No
     return Constant(packed_scale(bias, m, shift, lanes))
 
 
+def _sums(node: Expr) -> Expr | None:
+    """A product that no scale makes bytes of."""
+    if not is_call(node, "nn.contrib_conv2d_bytes", "nn.contrib_dense_bytes"):
+        return None
+    assert isinstance(node, Call)
+    parts = _Rows.of(node)
+    if parts is None:
+        return None
+    made = nn.contrib_conv2d_sums(parts.image, parts.weights, parts.packed_bias(), **parts.window)
+    return parts.shaped(node, made)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """A product as a convolution of one image: packed weights, the bias of each channel, the window's attributes."""
+
+    image: Expr
+    weights: Constant
+    bias: np.ndarray
+    window: Mapping[str, Any]
+
+    @staticmethod
+    def of(call: Call) -> _Rows | None:
+        """Those of a product of bytes; None for several images."""
+        data, weight, bias = call.args
+        assert isinstance(weight, Constant) and isinstance(bias, Constant)
+        plain, shape = unpacked(weight.data, call.attrs["form"]), tensor_type_of(data).shape
+        total, channels, image = unpacked_bias(plain, bias.data, call.attrs["form"]), len(plain), data
+        if is_call(call, "nn.contrib_dense_bytes"):
+            window: dict[str, Any] = {"kernel_size": (1, 1), "strides": (1, 1), "padding": (0,) * 4, "pad_value": 0}
+            rows, image = plain[:, : shape[1]], reshape(data, (1, 1, *shape))
+        else:
+            window = {name: call.attrs[name] for name in ("kernel_size", "strides", "padding", "pad_value")}
+            kh, kw = call.attrs["kernel_size"]
+            rows = plain.reshape(channels, kh, -1)[:, :, : kw * shape[3]].reshape(channels, -1)
+            if shape[0] != 1:
+                return None
+        weights = Constant(packed_rows(rows.astype(np.int8)))
+        return _Rows(image, weights, total, {**window, "channels": channels})
+
+    def packed_bias(self) -> Constant:
+        """The biases, filled up to whole vectors."""
+        return Constant(np.pad(self.bias, (0, -self.bias.size % WORDS)).astype(np.int32))
+
+    def shaped(self, call: Call, made: Expr) -> Expr:
+        """The result of the convolution in the shape that the product has."""
+        return reshape(made, tensor_type_of(call).shape) if is_call(call, "nn.contrib_dense_bytes") else made
+
+
 def _product(found: _Scaled) -> Expr | None:
     call = found.data
     assert isinstance(call, Call)
-    data, weight, bias = call.args
-    image: Expr = data
-    assert isinstance(weight, Constant) and isinstance(bias, Constant)
-    plain = unpacked(weight.data, call.attrs["form"])
-    total = unpacked_bias(plain, bias.data, call.attrs["form"])
-    channels, dense, shape = len(plain), is_call(call, "nn.contrib_dense_bytes"), tensor_type_of(data).shape
-    if dense:
-        window: dict[str, object] = {"kernel_size": (1, 1), "strides": (1, 1), "padding": (0,) * 4, "pad_value": 0}
-        rows, image = plain[:, : shape[1]], reshape(data, (1, 1, *shape))
-    else:
-        window = {name: call.attrs[name] for name in ("kernel_size", "strides", "padding", "pad_value")}
-        kh, kw = call.attrs["kernel_size"]
-        rows = plain.reshape(channels, kh, -1)[:, :, : kw * shape[3]].reshape(channels, -1)
-    scale = _packed_scale(found, total, WORDS)
-    if scale is None or tensor_type_of(image).shape[0] != 1:
+    parts = _Rows.of(call)
+    scale = None if parts is None else _packed_scale(found, parts.bias, WORDS)
+    if parts is None or scale is None:
         return None
-    weights = Constant(packed_rows(rows.astype(np.int8)))
-    made = nn.contrib_conv2d_scaled(image, weights, scale, **window, channels=channels, **found.attrs)
-    return reshape(made, (shape[0], channels)) if dense else made
+    made = nn.contrib_conv2d_scaled(parts.image, parts.weights, scale, **parts.window, **found.attrs)
+    return parts.shaped(call, made)
 
 
 def _depthwise(found: _Scaled) -> Expr | None:

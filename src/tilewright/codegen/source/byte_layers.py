@@ -1,6 +1,7 @@
 """C functions that compute layers of bytes, by vectors of 16 bytes of ARM's MVE (Helium).
 
     tilewright_layer_conv2d_away(…)           a convolution whose sums are scaled, rounded twice, halves away from zero
+    tilewright_layer_conv2d_sums(…)           one whose sums stay as they are
     tilewright_layer_depthwise_away_9(…)      the same of each channel alone, 9 taps
     tilewright_layer_add_away(…)              two tensors scaled, added and scaled
 
@@ -141,7 +142,7 @@ TILEWRIGHT_MAYBE int8_t tilewright_layer_byte_{mode}(
 #endif
 """
 
-_CONV2D = """\
+_BYTES = """\
 /* The bytes of a pixel and 4 channels, or of those that are left; `scale` are multipliers and shifts of 4. */
 TILEWRIGHT_MAYBE void tilewright_layer_bytes_{mode}(
     int8_t* restrict out, const int32_t* restrict sums, const int32_t* restrict scale, int32_t channels, int32_t zero,
@@ -160,41 +161,66 @@ TILEWRIGHT_MAYBE void tilewright_layer_bytes_{mode}(
     out[lane] = tilewright_layer_byte_{mode}(sums[lane], scale[lane], scale[4 + lane], zero, low, high);
 #endif
 }}
+"""
 
-/* The bytes of a tile of 3 pixels, or of 1, by all channels; `scale` are biases, multipliers and shifts of 4 each. */
+#: In place of the bytes: the sums themselves.
+_SUMS = """\
+TILEWRIGHT_MAYBE void tilewright_layer_bytes_sums(
+    int32_t* restrict out, const int32_t* restrict sums, int32_t channels) {
+  int32_t lane;
+#ifdef TILEWRIGHT_MVE
+  if (channels >= 4) {
+    vstrwq_s32(out, vldrwq_s32(sums));
+    return;
+  }
+#endif
+  for (lane = 0; lane < 4 && lane < channels; lane += 1) out[lane] = sums[lane];
+}
+
+"""
+_OF_SUMS = {"mode": "sums", "type": "int32_t", "parameters": "", "ends": "", "factors": "", "step": "4"}
+_OF_BYTES = {
+    "type": "int8_t",
+    "parameters": ", int32_t zero, int32_t low, int32_t high",
+    "ends": ", zero, low, high",
+    "factors": "scale + 4, ",
+    "step": "12",
+}
+
+_CONV2D = """\
+/* A tile of 3 pixels, or of 1, by all channels; `scale` are biases of 4 each, of bytes with multipliers and shifts. */
 TILEWRIGHT_KERNEL void tilewright_layer_tile_{mode}(
-    int8_t* restrict out, const int8_t* const* at, const int8_t* restrict w, const int32_t* restrict scale, int32_t k,
-    int32_t channels, int32_t zero, int32_t low, int32_t high) {{
+    {type}* restrict out, const int8_t* const* at, const int8_t* restrict w, const int32_t* restrict scale, int32_t k,
+    int32_t channels{parameters}) {{
   int32_t left = channels, sums[12];
-  for (; left >= 4; left -= 4, out += 4, w += 4 * k, scale += 12) {{
+  for (; left >= 4; left -= 4, out += 4, w += 4 * k, scale += {step}) {{
     tilewright_layer_sums(sums, at, w, scale, k);
-    tilewright_layer_bytes_{mode}(out, sums, scale + 4, 4, zero, low, high);
-    tilewright_layer_bytes_{mode}(out + channels, sums + 4, scale + 4, 4, zero, low, high);
-    tilewright_layer_bytes_{mode}(out + 2 * channels, sums + 8, scale + 4, 4, zero, low, high);
+    tilewright_layer_bytes_{mode}(out, sums, {factors}4{ends});
+    tilewright_layer_bytes_{mode}(out + channels, sums + 4, {factors}4{ends});
+    tilewright_layer_bytes_{mode}(out + 2 * channels, sums + 8, {factors}4{ends});
   }}
   if (left) {{
     tilewright_layer_sums(sums, at, w, scale, k);
-    tilewright_layer_bytes_{mode}(out, sums, scale + 4, left, zero, low, high);
-    tilewright_layer_bytes_{mode}(out + channels, sums + 4, scale + 4, left, zero, low, high);
-    tilewright_layer_bytes_{mode}(out + 2 * channels, sums + 8, scale + 4, left, zero, low, high);
+    tilewright_layer_bytes_{mode}(out, sums, {factors}left{ends});
+    tilewright_layer_bytes_{mode}(out + channels, sums + 4, {factors}left{ends});
+    tilewright_layer_bytes_{mode}(out + 2 * channels, sums + 8, {factors}left{ends});
   }}
 }}
 TILEWRIGHT_KERNEL void tilewright_layer_pixel_{mode}(
-    int8_t* restrict out, const int8_t* x, const int8_t* restrict w, const int32_t* restrict scale, int32_t k,
-    int32_t channels, int32_t zero, int32_t low, int32_t high) {{
+    {type}* restrict out, const int8_t* x, const int8_t* restrict w, const int32_t* restrict scale, int32_t k,
+    int32_t channels{parameters}) {{
   int32_t left, sums[4];
-  for (left = channels; left > 0; left -= 4, out += 4, w += 4 * k, scale += 12) {{
+  for (left = channels; left > 0; left -= 4, out += 4, w += 4 * k, scale += {step}) {{
     tilewright_layer_row(sums, x, w, scale, k);
-    tilewright_layer_bytes_{mode}(out, sums, scale + 4, left, zero, low, high);
+    tilewright_layer_bytes_{mode}(out, sums, {factors}left{ends});
   }}
 }}
 
 /* A convolution of h by wd pixels of c bytes to oh by ow of o; `windows` has 3 rows of weights' bytes. */
 TILEWRIGHT_KERNEL void tilewright_layer_conv2d_{mode}(
-    int8_t* restrict out, const int8_t* restrict x, const int8_t* restrict w, const int32_t* restrict scale,
+    {type}* restrict out, const int8_t* restrict x, const int8_t* restrict w, const int32_t* restrict scale,
     int8_t* restrict windows, int32_t h, int32_t wd, int32_t c, int32_t oh, int32_t ow, int32_t o, int32_t kh,
-    int32_t kw, int32_t sh, int32_t sw, int32_t top, int32_t start, int32_t pad, int32_t zero, int32_t low,
-    int32_t high) {{
+    int32_t kw, int32_t sh, int32_t sw, int32_t top, int32_t start, int32_t pad{parameters}) {{
   const int32_t row = kw * c, k = (kh * row + 15) & -16, n = oh * ow, pixels = n < 3 ? 1 : 3;
   const bool single = kh == 1 && kw == 1 && top == 0 && start == 0;
   int32_t i, p, ry;
@@ -221,9 +247,9 @@ TILEWRIGHT_KERNEL void tilewright_layer_conv2d_{mode}(
       }}
     }}
     if (pixels == 3)
-      tilewright_layer_tile_{mode}(out + first * o, at, w, scale, k, o, zero, low, high);
+      tilewright_layer_tile_{mode}(out + first * o, at, w, scale, k, o{ends});
     else
-      tilewright_layer_pixel_{mode}(out + first * o, at[0], w, scale, k, o, zero, low, high);
+      tilewright_layer_pixel_{mode}(out + first * o, at[0], w, scale, k, o{ends});
   }}
 }}
 """
@@ -342,11 +368,14 @@ def layer_functions(text: str) -> str:
     parts: dict[str, str] = {}
     for found in dict.fromkeys(match.groups() for match in _NAME.finditer(text)):
         conv, mode, depthwise, other, taps, add, last = found
+        if mode == "sums":
+            parts["conv2d_sums"] = _SUMS + _CONV2D.format(**_OF_SUMS)
+            continue
         for one in filter(None, (mode, other, last, add and "away")):
             high, sign, plain, below = _HIGH[one]
             parts[f"scaled_{one}"] = _SCALE.format(mode=one, high=high, sign=sign, plain=plain, below=below)
         if conv:
-            parts[f"conv2d_{mode}"] = _CONV2D.format(mode=mode)
+            parts[f"conv2d_{mode}"] = (_BYTES + "\n" + _CONV2D).format(mode=mode, **_OF_BYTES)
         elif depthwise:
             parts[f"depthwise_{other}_{taps}"] = _depthwise(other, int(taps))
         else:

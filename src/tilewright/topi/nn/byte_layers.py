@@ -48,6 +48,31 @@ def conv2d_scaled(data: Tensor, weight: Tensor, scale: Tensor, attrs: Mapping[st
 
     Weights and `scale` are packed (`reference.byte_layers.packed_rows`, `packed_scale`).
     """
+    sums = _sums(data, weight, attrs)
+
+    def byte(b: Any, y: Any, x: Any, o: Any) -> Any:
+        bias, m, left = (scale(o // WORDS, row, o % WORDS) for row in range(3))
+        return _finished(sums(b, y, x, o) + bias, m, -left, attrs)
+
+    facts = {"kind": "conv2d", "operands": (data, weight, scale), **attrs}
+    return te.compute(extents(sums), byte, name="layer", tag=tag.BYTE_LAYER, attrs=facts)
+
+
+def conv2d_sums(data: Tensor, weight: Tensor, bias: Tensor, attrs: Mapping[str, Any]) -> Tensor:
+    """`data` [1, H, W, C] with packed weights, as of `conv2d_scaled`, to int32 [1, OH, OW, O].
+
+    `bias` is filled up to whole vectors.
+    """
+    sums = _sums(data, weight, attrs)
+
+    def total(b: Any, y: Any, x: Any, o: Any) -> Any:
+        return sums(b, y, x, o) + bias(o)
+
+    facts = {"kind": "sums", "operands": (data, weight, bias), **attrs}
+    return te.compute(extents(sums), total, name="layer", tag=tag.BYTE_LAYER, attrs=facts)
+
+
+def _sums(data: Tensor, weight: Tensor, attrs: Mapping[str, Any]) -> Tensor:
     _, h, w, c = extents(data)
     kh, kw = attrs["kernel_size"]
     channels = attrs["channels"]
@@ -61,14 +86,7 @@ def conv2d_scaled(data: Tensor, weight: Tensor, scale: Tensor, attrs: Mapping[st
         at = (ry * kw + rx) * c + r
         return te.sum(value * weight(o // 2, at // LANES, o % 2, at % LANES).astype("int32"), axis=k)
 
-    sums = te.compute((1, *size, channels), element, name="layer_sums")
-
-    def byte(b: Any, y: Any, x: Any, o: Any) -> Any:
-        bias, m, left = (scale(o // WORDS, row, o % WORDS) for row in range(3))
-        return _finished(sums(b, y, x, o) + bias, m, -left, attrs)
-
-    facts = {"kind": "conv2d", "operands": (data, weight, scale), **attrs}
-    return te.compute((1, *size, channels), byte, name="layer", tag=tag.BYTE_LAYER, attrs=facts)
+    return te.compute((1, *size, channels), element, name="layer_sums")
 
 
 def depthwise_scaled(data: Tensor, weight: Tensor, scale: Tensor, attrs: Mapping[str, Any]) -> Tensor:

@@ -70,11 +70,16 @@ def unpacked_scale(scale: np.ndarray, channels: int) -> tuple[np.ndarray, np.nda
 
 def conv2d_scaled(data: np.ndarray, weight: np.ndarray, scale: np.ndarray, attrs: Any) -> np.ndarray:
     """`topi.nn.byte_layers.conv2d_scaled`."""
+    bias, m, shift = unpacked_scale(scale, attrs["channels"])
+    return _finished(conv2d_sums(data, weight, bias, attrs), m, shift, attrs)
+
+
+def conv2d_sums(data: np.ndarray, weight: np.ndarray, bias: np.ndarray, attrs: Any) -> np.ndarray:
+    """`topi.nn.byte_layers.conv2d_sums`."""
     (kh, kw), channels, count = attrs["kernel_size"], attrs["channels"], data.shape[3]
     taps = unpacked_rows(weight)[:channels, : kh * kw * count].reshape(channels, kh, kw, count).astype(np.int32)
-    bias, m, shift = unpacked_scale(scale, channels)
-    total = np.einsum("nyxchw,ohwc->nyxo", windows(data, (kh, kw), attrs).astype(np.int32), taps) + bias
-    return _finished(total, m, shift, attrs)
+    total: np.ndarray = np.einsum("nyxchw,ohwc->nyxo", windows(data, (kh, kw), attrs).astype(np.int32), taps)
+    return total + bias[:channels]
 
 
 def depthwise_scaled(data: np.ndarray, weight: np.ndarray, scale: np.ndarray, attrs: Any) -> np.ndarray:

@@ -57,6 +57,15 @@ CASES = {
         )
         for rounding in (AWAY, ONCE)
     ],
+    "nn.contrib_conv2d_sums": [
+        op.nn.contrib_conv2d_sums(
+            byte(1, 7, 6, 3, dtype="int8"),
+            Constant(packed_rows(_weights(10, 18))),
+            Constant(np.arange(-6, 6, dtype=np.int32) * 1000),
+            channels=10,
+            **_WINDOW,
+        )
+    ],
     "nn.contrib_depthwise_scaled": [
         op.nn.contrib_depthwise_scaled(
             byte(1, 6, 7, channels, dtype="int8"),

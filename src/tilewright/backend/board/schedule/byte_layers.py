@@ -25,7 +25,7 @@ def layer_call(out: te.Tensor) -> te.Tensor:
     """The tensor of a layer as one call."""
     facts = out.op.attrs
     operands = list(dict.fromkeys(facts["operands"]))
-    kinds = {"conv2d": _conv2d, "depthwise": _depthwise, "add": _add}
+    kinds = {"conv2d": _conv2d, "sums": _sums, "depthwise": _depthwise, "add": _add}
 
     def body(ins: list[Buffer], outs: list[Buffer]) -> Stmt:
         ib = tir.ir_builder.create()
@@ -37,7 +37,7 @@ def layer_call(out: te.Tensor) -> te.Tensor:
         ib.emit(tir.call_extern("int32", f"tilewright_layer_{name}", *pointers, *map(tir.const, numbers)))
         return ib.get()
 
-    return te.extern(shape_of(out), operands, body, name="layer", dtype="int8")
+    return te.extern(shape_of(out), operands, body, name="layer", dtype=str(out.dtype))
 
 
 def _window(facts: Mapping[str, Any]) -> tuple[int, ...]:
@@ -49,11 +49,15 @@ def _end(facts: Mapping[str, Any]) -> tuple[int, ...]:
     return facts["zero"], facts["low"], facts["high"]
 
 
-def _conv2d(facts: Mapping[str, Any], out: te.Tensor) -> tuple[str, int, tuple[int, ...]]:
+def _sums(facts: Mapping[str, Any], out: te.Tensor) -> tuple[str, int, tuple[int, ...]]:
     data, weight, _ = facts["operands"]
     sizes = (*shape_of(data)[1:], *shape_of(out)[1:])
-    numbers = (*sizes, *_window(facts), *_end(facts))
-    return f"conv2d_{facts['rounding']}", _PIXELS * LANES * shape_of(weight)[1], numbers
+    return "conv2d_sums", _PIXELS * LANES * shape_of(weight)[1], (*sizes, *_window(facts))
+
+
+def _conv2d(facts: Mapping[str, Any], out: te.Tensor) -> tuple[str, int, tuple[int, ...]]:
+    _, scratch, numbers = _sums(facts, out)
+    return f"conv2d_{facts['rounding']}", scratch, (*numbers, *_end(facts))
 
 
 def _depthwise(facts: Mapping[str, Any], out: te.Tensor) -> tuple[str, int, tuple[int, ...]]:

@@ -33,7 +33,12 @@ from tilewright.relay.op.nn.byte_conv import (
     contrib_depthwise_bytes,
     contrib_fixed_point,
 )
-from tilewright.relay.op.nn.byte_layers import contrib_add_scaled, contrib_conv2d_scaled, contrib_depthwise_scaled
+from tilewright.relay.op.nn.byte_layers import (
+    contrib_add_scaled,
+    contrib_conv2d_scaled,
+    contrib_conv2d_sums,
+    contrib_depthwise_scaled,
+)
 from tilewright.relay.op.nn.composed import (
     batch_to_space_nd,
     contrib_conv2d_gemm_weight_transform,
@@ -153,6 +158,7 @@ __all__ = [
     "contrib_conv2d_gemm_without_weight_transform",
     "contrib_conv2d_int8",
     "contrib_conv2d_scaled",
+    "contrib_conv2d_sums",
     "contrib_conv2d_winograd_nnpack_weight_transform",
     "contrib_conv2d_winograd_weight_transform",
     "contrib_conv2d_winograd_without_weight_transform",

@@ -51,6 +51,10 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te
     return [byte_layers.conv2d_scaled(data, weight, scale, attrs)]
 
 
+def _conv2d_flops(attrs: Attrs, types: Types, result: Any) -> Any:
+    return 2 * result.size * types[0].shape[3] * attrs["kernel_size"][0] * attrs["kernel_size"][1]  # type: ignore[union-attr]
+
+
 register(
     "nn.contrib_conv2d_scaled",
     num_inputs=3,
@@ -58,9 +62,7 @@ register(
     compute=_conv2d_compute,
     pattern=OpPattern.OPAQUE,
     reference=lambda attrs, data, weight, scale: ref.conv2d_scaled(data, weight, scale, attrs),
-    flops=lambda attrs, types, result: (
-        2 * result.size * types[0].shape[3] * attrs["kernel_size"][0] * attrs["kernel_size"][1]
-    ),
+    flops=_conv2d_flops,
     attributes={**_WINDOW, **_SCALE, "channels": attr.integer()},
 )
 
@@ -68,6 +70,37 @@ register(
 def contrib_conv2d_scaled(data: Expr, weight: Expr, scale: Expr, **attrs: Any) -> Call:
     """int8 `data` [1, H, W, C] with packed weights, biases and scales: int8 [1, OH, OW, O]."""
     return call("nn.contrib_conv2d_scaled", data, weight, scale, **attrs)
+
+
+def _sums_type(types: Types, attrs: Attrs) -> Type:
+    data, weight, bias = tensors(types)
+    require(all(str(type_.dtype) == "int8" for type_ in (data, weight)), f"it takes int8, not {data} and {weight}")
+    require(same_dims(data.shape[:1], (1,)), f"it takes one image, not {data}")
+    require(str(bias.dtype) == "int32", f"its bias is of int32, not {bias.dtype}")
+    size = output_size(data.shape[1:3], attrs["kernel_size"], attrs["strides"], attrs["padding"], (1, 1))
+    return TensorType((1, *size, attrs["channels"]), "int32")
+
+
+def _sums_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
+    data, weight, bias = inputs
+    return [byte_layers.conv2d_sums(data, weight, bias, attrs)]
+
+
+register(
+    "nn.contrib_conv2d_sums",
+    num_inputs=3,
+    type_rule=_sums_type,
+    compute=_sums_compute,
+    pattern=OpPattern.OPAQUE,
+    reference=lambda attrs, data, weight, bias: ref.conv2d_sums(data, weight, bias, attrs),
+    flops=_conv2d_flops,
+    attributes={**_WINDOW, "channels": attr.integer()},
+)
+
+
+def contrib_conv2d_sums(data: Expr, weight: Expr, bias: Expr, **attrs: Any) -> Call:
+    """int8 `data` [1, H, W, C] with packed weights and an int32 bias of a multiple of 4: int32 [1, OH, OW, O]."""
+    return call("nn.contrib_conv2d_sums", data, weight, bias, **attrs)
 
 
 def _depthwise_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te.Tensor]:
