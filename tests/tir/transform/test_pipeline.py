@@ -34,7 +34,7 @@ def test_a_pipeline_for_each_kind_of_target() -> None:
     assert pipeline_of(Target("cpu")) is HOST
     assert pipeline_of(Target("cuda")) is DEVICE
     assert C.lower is HOST.lower
-    assert C.names[-2:] == ["legalize_float16", "scalarize_vectors"]
+    assert C.names[-3:] == ["legalize_float16", "scalarize_vectors", "hoist_values"]
     assert DEVICE.names[0] == "note_warp_size" and DEVICE.names[-1] == "verify_gpu_code"
 
 

@@ -21,35 +21,65 @@ _NUMBERS = """\
 #define NAN (INFINITY - INFINITY)
 #endif"""
 
+#: The bits of `__ARM_FP` for the types (4 float, 8 double) that the processor rounds by an instruction.
+_ROUNDS = """\
+#if defined(__GNUC__) && (defined(__SSE4_1__) || defined(__aarch64__) || defined(__wasm__))
+#define TILEWRIGHT_ROUNDS 12
+#elif defined(__GNUC__) && defined(__ARM_FP) && defined(__ARM_ARCH) && __ARM_ARCH >= 8
+#define TILEWRIGHT_ROUNDS __ARM_FP
+#else
+#define TILEWRIGHT_ROUNDS 0
+#endif"""
+
 #: Without branches. Of a type with {digits} bits behind the point: numbers of that size and more have none behind
 #: theirs.
 _ROUNDING = """\
 TILEWRIGHT_MAYBE {t} tilewright_fabs{f}({t} x) {{
+#ifdef __GNUC__
+  return __builtin_fabs{f}(x);
+#else
   return tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(x) & ~({u}_t)0 >> 1);
+#endif
 }}
 TILEWRIGHT_MAYBE {t} tilewright_copysign{f}({t} x, {t} sign) {{
   const {u}_t mask = ~({u}_t)0 >> 1;
   return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(x) & mask) | (tilewright_bits_{d}_{u}(sign) & ~mask));
 }}
 TILEWRIGHT_MAYBE {t} tilewright_trunc{f}({t} x) {{
+#if TILEWRIGHT_ROUNDS & {held}
+  return __builtin_trunc{f}(x);
+#else
   const {u}_t bits = tilewright_bits_{d}_{u}(x), small = 0 - ({u}_t)(tilewright_fabs{f}(x) < {whole});
   const {t} made = tilewright_copysign{f}(({t})({i}_t)tilewright_bits_{u}_{d}(bits & small), x);
   return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(made) & small) | (bits & ~small));
+#endif
 }}
 TILEWRIGHT_MAYBE {t} tilewright_floor{f}({t} x) {{
+#if TILEWRIGHT_ROUNDS & {held}
+  return __builtin_floor{f}(x);
+#else
   const {t} whole = tilewright_trunc{f}(x);
   const {u}_t above = 0 - ({u}_t)(whole > x); /* of whole - (whole > x) GCC makes a branch */
   return whole - tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(({t})1) & above);
+#endif
 }}
 TILEWRIGHT_MAYBE {t} tilewright_ceil{f}({t} x) {{
+#if TILEWRIGHT_ROUNDS & {held}
+  return __builtin_ceil{f}(x);
+#else
   const {t} whole = tilewright_trunc{f}(x);
   const {u}_t below = 0 - ({u}_t)(whole < x);
   return tilewright_copysign{f}(whole + tilewright_bits_{u}_{d}(tilewright_bits_{d}_{u}(({t})1) & below), x);
+#endif
 }}
 TILEWRIGHT_MAYBE {t} tilewright_rint{f}({t} x) {{
+#if TILEWRIGHT_ROUNDS & {held}
+  return __builtin_rint{f}(x);
+#else
   const {t} size = tilewright_fabs{f}(x), made = tilewright_copysign{f}(size + {whole} - {whole}, x);
   const {u}_t small = 0 - ({u}_t)(size < {whole});
   return tilewright_bits_{u}_{d}((tilewright_bits_{d}_{u}(made) & small) | (tilewright_bits_{d}_{u}(x) & ~small));
+#endif
 }}
 TILEWRIGHT_MAYBE {t} tilewright_fmod{f}({t} x, {t} y) {{
   const {t} size = tilewright_fabs{f}(x), step = tilewright_fabs{f}(y);
@@ -102,9 +132,10 @@ TILEWRIGHT_MAYBE float tilewright_sqrtf(float x) {
 
 def _own_functions() -> list[str]:
     """The functions of <math.h> that a model brings along, each named as there behind `tilewright_`."""
-    types = (("float", "f", "float32", "32", "8388608.0f"), ("double", "", "float64", "64", "4503599627370496.0"))
+    types = (("float", "f", "float32", 32, "8388608.0f"), ("double", "", "float64", 64, "4503599627370496.0"))
     texts = [
-        _ROUNDING.format(t=t, f=f, d=d, u=f"uint{bits}", i=f"int{bits}", whole=whole) for t, f, d, bits, whole in types
+        _ROUNDING.format(t=t, f=f, d=d, u=f"uint{bits}", i=f"int{bits}", whole=whole, held=bits // 8)
+        for t, f, d, bits, whole in types
     ]
     start = "TILEWRIGHT_MAYBE "
     return [f"{start}{part.rstrip()}" for text in (*texts, _ROOT) for part in text.split(start) if part]
@@ -134,7 +165,9 @@ def source_prelude(texts: Iterable[str], freestanding: bool = False) -> str:
     calls = [f"#define {name} tilewright_{name}" for name in sorted(library)]
     aliases = " ".join(f"tilewright_{name}" for name in library)
     helpers = _called([*prelude_functions(), *own.values()], f"{body}\n{aliases}")
-    numbers = [_NUMBERS] if {"INFINITY", "NAN"} & _words("\n".join([body, *helpers])) else []
+    words = _words("\n".join([body, *helpers]))
+    numbers = [_NUMBERS] if {"INFINITY", "NAN"} & words else []
+    numbers += [_ROUNDS] if "TILEWRIGHT_ROUNDS" in words else []
     return "\n".join([*head, *numbers, *helpers, *calls])
 
 

@@ -24,6 +24,7 @@ from tilewright.tir.transform.divide_by_constants import divide_by_constants
 from tilewright.tir.transform.double_buffer import double_buffer
 from tilewright.tir.transform.flatten_buffers import flatten_buffers
 from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.hoist_values import hoist_values
 from tilewright.tir.transform.inject_copy_intrin import inject_copy_intrin
 from tilewright.tir.transform.inject_prefetch import inject_prefetch
 from tilewright.tir.transform.inject_virtual_thread import inject_virtual_thread
@@ -139,8 +140,8 @@ HOST = Pipeline(
     )
 )
 
-#: Processors, by way of C, which has neither vectors nor 16-bit arithmetic.
-C = Pipeline(HOST.lower, stages(legalize_float16, scalarize_vectors))
+#: Processors, by way of C, which has neither vectors nor 16-bit arithmetic, and whose compilers hoist no division.
+C = Pipeline(HOST.lower, stages(legalize_float16, scalarize_vectors, hoist_values))
 
 #: Devices: functions with hardware threads. What checks a function before `split_host_device` takes its kernels out.
 DEVICE = Pipeline(
