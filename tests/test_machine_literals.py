@@ -406,7 +406,7 @@ ALLOWED = {
     ),
     "lengths of vectors that a language or an instruction set defines": (
         "codegen/source/float_tiles.py:_LANES",
-        "codegen/source/opencl_vectors.py:LANES",
+        "tir/float_vectors.py:LANES",
     ),
     "calls and components of the operating system": (
         "runtime/processor.py:ARCH_PRCTL",

@@ -6,11 +6,11 @@ import pytest
 
 from tilewright import tir
 from tilewright.codegen.source.gpu import emit_kernel
-from tilewright.codegen.source.opencl import OPENCL_C
-from tilewright.codegen.source.opencl_vectors import has_vector
+from tilewright.codegen.source.opencl import OPENCL_C, VECTOR_FUNCTIONS
 from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Broadcast, BufferLoad, Call, Ramp, Var
+from tilewright.tir.float_vectors import has_vector
 from tilewright.tir.stmt import Allocate, BufferStore, Evaluate, PrimFunc, seq
 from tilewright.tir.transform.split_host_device import Launch
 
@@ -43,7 +43,7 @@ def _text(body: tir.Stmt) -> str:
     ],
 )
 def test_stores_of_neighbouring_floats_are_vectors(value: tir.Expr, kept: bool) -> None:
-    assert has_vector(BufferStore(B, value, _run(0, value.dtype.lanes))) is kept
+    assert has_vector(BufferStore(B, value, _run(0, value.dtype.lanes)), VECTOR_FUNCTIONS) is kept
 
 
 def _sums(lanes: int, last: int, held: Buffer) -> Allocate:

@@ -21,6 +21,7 @@ from tilewright.codegen.source.literals import c_literal, division_functions
 from tilewright.codegen.source.statements import statement
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import SizeVar, Var
+from tilewright.tir.float_vectors import LANES
 from tilewright.tir.stmt import PrimFunc
 
 _INTEGERS = {f"{u}int{bits}": f"{u}int{bits}_t" for bits in (8, 16, 32, 64) for u in ("", "u")}
@@ -42,6 +43,13 @@ C99 = Dialect(
     array="{scope}{type} {name}[{size}] TILEWRIGHT_ALIGNED;",
     reinterpret="tilewright_bits_{source_dtype}_{target_dtype}({value})",
     fail="if (!({condition})) return {code};",
+    vector_type="tilewright_{type}x{lanes}",
+    broadcast="({value} - ({type}){{0}})",  # of any number itself; a cast is none of vectors
+    vector_extreme="((tilewright_floatx{lanes})((tilewright_maskx{lanes}){b} ^ "
+    "(((tilewright_maskx{lanes}){a} ^ (tilewright_maskx{lanes}){b}) & ({condition}))))",
+    vector_load="(*(const tilewright_floatsx{lanes}*)({name} + {index}))",
+    vector_store="*(tilewright_floatsx{lanes}*)({name} + {index}) = {value};",
+    spaces={"global": "", "local": ""},
     call_function="{{ int32_t code = {name}({arguments}ctx); if (code != 0) return code; }}",
 )  # fmt: skip
 
@@ -82,6 +90,13 @@ TILEWRIGHT_MAYBE uint32_t tilewright_popcount(uint32_t x) {
 #define tilewright_fmaf(a, b, c) ((a) * (b) + (c))
 #endif
 #define tilewright_fma(a, b, c) fma(a, b, c)"""
+#: Vectors of GCC and Clang: in registers, in memory at the alignment of their elements, and results of comparisons.
+_VECTORS = "\n".join(
+    f"typedef float tilewright_floatx{lanes} __attribute__((vector_size({4 * lanes})));\n"
+    f"typedef float tilewright_floatsx{lanes} __attribute__((vector_size({4 * lanes}), aligned(4), may_alias));\n"
+    f"typedef int32_t tilewright_maskx{lanes} __attribute__((vector_size({4 * lanes})));"
+    for lanes in LANES
+)
 _BARRIER = "extern void tilewright_barrier(const tilewright_context* ctx);"
 _NO_BARRIER = "#define tilewright_barrier(ctx) ((void)(ctx))"
 _BITS = [("float32", "float", "int32", "int32_t"), ("float32", "float", "uint32", "uint32_t"),
@@ -121,12 +136,17 @@ def emit_static_c(funcs: Sequence[PrimFunc]) -> EmittedSource:
 
 def c_prelude() -> str:
     """The text before functions."""
-    return "\n".join([_HEAD, *prelude_functions()])
+    return "\n".join([_HEAD, _VECTORS, *prelude_functions()])
 
 
 def prelude_head() -> str:
     """The start of the text before functions of one thread, for whom the barrier waits for nobody; no <math.h>."""
     return _HEAD.replace(_BARRIER, _NO_BARRIER).removeprefix("#include <math.h>\n")
+
+
+def vector_types(text: str) -> list[str]:
+    """The declarations of vectors, where a text has some."""
+    return [_VECTORS] if "tilewright_float" in text and re.search(r"\btilewright_floats?x\d", text) else []
 
 
 def prelude_functions() -> list[str]:

@@ -84,6 +84,9 @@ def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     def emit(b: SourceBuilder, x: Any) -> str:
         one, other = atom(b, x.a), atom(b, x.b)
         condition = f"{one} {symbol} {other}"
+        if x.dtype.lanes > 1 and b.dialect.vector_extreme:
+            condition = f"({condition}) | ({one} != {one})"
+            return b.dialect.vector_extreme.format(a=one, b=other, condition=condition, lanes=x.dtype.lanes)
         if x.dtype.is_float and not never_nan(x.a):
             if never_nan(x.b):
                 one, other = other, one
@@ -147,7 +150,7 @@ def register_name(b: SourceBuilder, buffer: Buffer, index: e.Ramp) -> str:
 
 
 def _broadcast(b: SourceBuilder, x: e.Broadcast) -> str:
-    return f"(({b.dialect.type_name(x.dtype)})({b.value(x.value)}))"
+    return b.dialect.broadcast.format(type=b.dialect.type_name(x.dtype), value=b.value(x.value))
 
 
 def from_memory(b: SourceBuilder, dtype: Any, text: str) -> str:

@@ -8,8 +8,8 @@ from tilewright.codegen.source.dialect import Dialect, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language, parameter_list
 from tilewright.codegen.source.half import CONVERSIONS, half_functions
 from tilewright.codegen.source.literals import c_literal, division_functions
-from tilewright.codegen.source.opencl_vectors import LANES, has_vector
 from tilewright.tir.expr import BufferLoad, Call
+from tilewright.tir.float_vectors import LANES, has_vector
 from tilewright.tir.transform.split_host_device import Launch
 
 _SIGNED = {"int8": "char", "int16": "short", "int32": "int", "int64": "long"}
@@ -17,6 +17,11 @@ _INTEGERS = {**_SIGNED, **{f"u{name}": f"u{spelled}" for name, spelled in _SIGNE
 _MATH = (
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh erf erfc lgamma tgamma sin cos tan asin acos atan sinh "
     "cosh asinh acosh atanh floor ceil trunc round=rint fabs abs=fabs pow fmod atan2 hypot copysign fma"
+)
+
+#: Functions of the language that take vectors, and that no pass writes out in other terms.
+VECTOR_FUNCTIONS = frozenset(
+    ["fma", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "fabs", "floor", "ceil", "round", "trunc"]
 )
 
 OPENCL_WORDS = (
@@ -103,5 +108,5 @@ OPENCL_C = Language(
     head=_head,
     native=NATIVE | {"tanh", "erf", "erfc", "pow"},
     reserved=OPENCL_WORDS,
-    has_vector=has_vector,
+    has_vector=lambda store: has_vector(store, VECTOR_FUNCTIONS),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tilewright.codegen.source.c import C99, prelude_functions, prelude_head
+from tilewright.codegen.source.c import C99, prelude_functions, prelude_head, vector_types
 from tilewright.errors import UnsupportedError
 
 _NUMBERS = """\
@@ -152,7 +152,7 @@ def source_prelude(texts: Iterable[str], freestanding: bool = False) -> str:
     library = _library_names("\n".join([body, *helpers]))
     if "tilewright_fma" in _words(body):
         library.add("fma")
-    head = [prelude_head()]
+    head = [prelude_head(), *vector_types(body)]
     if library and not freestanding:
         return "\n".join(["#include <math.h>", *head, *helpers])
     own = {_name(text).removeprefix("tilewright_"): text for text in _own_functions()}

@@ -14,6 +14,7 @@ from typing import Any
 from tilewright.machine import Machine
 from tilewright.support.trace import span
 from tilewright.target import Target
+from tilewright.tir.float_vectors import has_vector
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_shares import bind_shares
 from tilewright.tir.transform.bind_threads import bind_threads
@@ -140,8 +141,18 @@ HOST = Pipeline(
     )
 )
 
-#: Processors, by way of C, which has neither vectors nor 16-bit arithmetic, and whose compilers hoist no division.
-C = Pipeline(HOST.lower, stages(legalize_float16, scalarize_vectors, hoist_values))
+#: Processors, by way of C, which has no 16-bit arithmetic, and whose compilers hoist no division. Of vectors arithmetic
+#: of floats stays: GCC takes minutes for loops over lanes, which it unrolls and puts together again.
+C = Pipeline(
+    HOST.lower,
+    stages(
+        legalize_float16,
+        Stage(
+            "scalarize_vectors", lambda func, target: scalarize_vectors(func, None if _is_board(target) else has_vector)
+        ),
+        hoist_values,
+    ),
+)
 
 #: Devices: functions with hardware threads. What checks a function before `split_host_device` takes its kernels out.
 DEVICE = Pipeline(
@@ -227,6 +238,11 @@ ACCELERATOR = Pipeline(
 def pipeline_of(target: Target) -> Pipeline:
     """The pipeline of a processor or a device."""
     return DEVICE if target.has_thread_blocks else C if target.kind == "c" else HOST
+
+
+def _is_board(target: Target | None) -> bool:
+    """True for a processor without vectors of floats that a compiler knows."""
+    return target is not None and target.backend == "board"
 
 
 def _fuses(target: Target | None) -> bool:

@@ -1,6 +1,8 @@
-"""Statements that OpenCL C has vectors for: arithmetic of floats on neighbours in memory (OpenCL 1.2, section 6.4)."""
+"""Statements that languages with vectors have a text for: arithmetic of floats on neighbours in memory."""
 
 from __future__ import annotations
+
+from collections.abc import Set
 
 from tilewright.support.recursion import nested
 from tilewright.tir import expr as e
@@ -9,16 +11,14 @@ from tilewright.tir.expr import BufferLoad, Call, Expr
 from tilewright.tir.stmt import BufferStore
 from tilewright.tir.visitor import children
 
-#: Lengths of the language's vectors.
+#: Lengths of such vectors: those of OpenCL (1.2, section 6.4), of which GCC and Clang have each, too.
 LANES = (2, 4, 8, 16)
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
-#: Functions of the language that take vectors, and that no pass writes out in other terms.
-_FUNCTIONS = {"fma", "exp", "log", "sqrt", "rsqrt", "tanh", "erf", "fabs", "floor", "ceil", "round", "trunc"}
 
 
-def has_vector(store: BufferStore) -> bool:
-    """True for a store of a vector of float32 whose value is arithmetic on such vectors and on numbers."""
-    return store.value.dtype.lanes in LANES and _is_run(store.indices) and _is_vector(store.value)
+def has_vector(store: BufferStore, functions: Set[str] = frozenset()) -> bool:
+    """True for a store of a float32 vector whose value is arithmetic, and `functions`, of such vectors and numbers."""
+    return store.value.dtype.lanes in LANES and _is_run(store.indices) and _is_vector(store.value, functions)
 
 
 def _is_run(indices: tuple[Expr, ...]) -> bool:
@@ -28,7 +28,7 @@ def _is_run(indices: tuple[Expr, ...]) -> bool:
 
 
 @nested
-def _is_vector(x: Expr) -> bool:
+def _is_vector(x: Expr, functions: Set[str]) -> bool:
     if x.dtype.element != "float32":
         return False
     if isinstance(x, BufferLoad):
@@ -36,8 +36,8 @@ def _is_vector(x: Expr) -> bool:
     if isinstance(x, e.Broadcast):
         return _is_number(x.value)
     if isinstance(x, Call):
-        return x.op in _FUNCTIONS and all(map(_is_vector, x.args))
-    return isinstance(x, _ARITHMETIC) and _is_vector(x.a) and _is_vector(x.b)
+        return x.op in functions and all(_is_vector(arg, functions) for arg in x.args)
+    return isinstance(x, _ARITHMETIC) and _is_vector(x.a, functions) and _is_vector(x.b, functions)
 
 
 @nested
