@@ -14,6 +14,8 @@ from typing import Any
 from urllib.request import urlopen
 
 ROLE = "arn:aws:iam::000000000000:role/compiler"
+#: Seconds within which a server must answer that is killed again and again.
+_PATIENCE = 600.0
 ENDED = ("COMPLETED", "FAILED", "STOPPED")
 
 
@@ -94,14 +96,16 @@ def patiently(call: Callable[..., Any], **request: Any) -> Any:
     """Call until a server answers; one that was killed after it did what it should have says so the next time."""
     import botocore.exceptions
 
-    for attempt in range(600):
+    deadline, again = time.monotonic() + _PATIENCE, False
+    while time.monotonic() < deadline:
         try:
             return call(**request)
         except botocore.exceptions.ClientError as error:
-            if attempt and error.response["Error"]["Code"] == "ResourceInUse":
+            if again and error.response["Error"]["Code"] == "ResourceInUse":
                 return None
             raise
         except botocore.exceptions.BotoCoreError:
+            again = True
             time.sleep(0.1)
     raise RuntimeError("no server answers")
 

@@ -82,7 +82,7 @@ class Killer(threading.Thread):
     def run(self) -> None:
         """Until `over`."""
         wanted = 0
-        while not self.over.wait(self.chance.uniform(0, 0.2)):
+        while not self.over.wait(self.chance.uniform(0.1, 0.6)):
             if self._begun() < wanted:
                 continue
             wanted = self._begun() + self.chance.randint(1, 2 * self.pause - 1)

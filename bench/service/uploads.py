@@ -120,11 +120,12 @@ def _varint(value: int) -> bytes:
 
 def _protobuf_nested(chance: random.Random) -> Upload:
     """A graph in an attribute of a node of a graph, and so on."""
-    inner = b""
+    heads, size = list[bytes](), 0  # from the inside
     for _ in range(chance.choice((50, 99, 101, 5_000, 20_000))):
-        attribute = b"\x32" + _varint(len(inner)) + inner  # AttributeProto.g
-        node = b"\x2a" + _varint(len(attribute)) + attribute  # NodeProto.attribute
-        inner = b"\x0a" + _varint(len(node)) + node  # GraphProto.node
+        for field in (b"\x32", b"\x2a", b"\x0a"):  # AttributeProto.g, NodeProto.attribute, GraphProto.node
+            heads.append(field + _varint(size))
+            size += len(heads[-1])
+    inner = b"".join(reversed(heads))
     return b"\x08\x08\x3a" + _varint(len(inner)) + inner, "ONNX"
 
 
