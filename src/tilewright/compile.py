@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.board.limits import Limits, first_within, write_within
-from tilewright.driver.build import finished
+from tilewright.driver.build import ModelGraphs, finished
 from tilewright.driver.build_device_source import has_device_source, refuse_program, write_device_source
 from tilewright.driver.build_parts import build_segments
 from tilewright.driver.build_source import Exported, image_target, source_backend, write_source
@@ -46,6 +46,7 @@ from tilewright.runtime.signing import Key
 from tilewright.support.open_sizes import Shapes
 from tilewright.support.plugin_faults import survives_exit
 from tilewright.target import Target
+from tilewright.tir.stmt import PrimFunc
 
 
 @survives_exit
@@ -129,6 +130,35 @@ def _compiled(request: Request) -> Model:
     executable = finished(built, graphs.manifest(built), graphs.backend, request.threads, entry.keep)
     entry.add(executable)
     return executable
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A model, the graphs that it was made of, and the loops of its kernels by name, of those that have any."""
+
+    model: Model
+    graphs: ModelGraphs
+    loops: Mapping[str, PrimFunc]
+
+
+def compile_openly(
+    module: IRModule,
+    target: str | Target,
+    *,
+    threads: int | None = None,
+    records: Records | None = None,
+    exact_rounding: bool = False,
+    precision: str = "float32",
+) -> Compiled:
+    """As `compile` of a module, in this process and without the cache, for who shows what was made."""
+    request = Request.of(
+        module, target, None, None, threads, False, records=records, exact_rounding=exact_rounding, precision=precision
+    )
+    imported = request.imported()
+    graphs = optimized_graphs(imported, request.target, records=request.records_for(imported))
+    graphs.backend.lowered = loops = {}
+    built = build_segments(graphs, jobs=1)
+    return Compiled(finished(built, graphs.manifest(built), graphs.backend, threads), graphs, loops)
 
 
 def export_source(

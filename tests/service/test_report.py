@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tilewright as tw
 from tilewright import relay
+from tilewright.compile import compile_openly
 from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.service.report import compilation, refusal
@@ -39,7 +39,7 @@ def module() -> IRModule:
 @pytest.fixture(scope="module")
 def report(module: IRModule) -> dict[str, Any]:
     """The report on its compilation, as another process reads it."""
-    made = tw.compile(module, target=_TARGET, cache=False, threads=1)
+    made = compile_openly(module, _TARGET, threads=1)
     return json.loads(json.dumps(compilation(made, module, _TARGET)))
 
 
@@ -79,9 +79,22 @@ def test_kernels_have_schedules_loops_and_code_with_common_lines(report: dict[st
     assert "dense.py:" in kernel["loops"] and "# dense.py:" in kernel["assembly"] and "vfmadd" in kernel["assembly"]
 
 
+def test_kernels_are_not_lowered_again(module: IRModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = compile_openly(module, _TARGET, threads=1)
+
+    def again(*_: Any) -> None:
+        raise AssertionError("a kernel is lowered again")
+
+    monkeypatch.setattr("tilewright.service.report.kernels.lower_function", again)
+    found = compilation(made, module, _TARGET)
+    assert all(kernel["loops"] for kernel in found["kernels"])
+    with pytest.raises(AssertionError):  # there is nothing to take loops from
+        compilation(None, module, _TARGET)
+
+
 def test_measured_times_take_the_position_of_predicted_ones(module: IRModule) -> None:
-    made = tw.compile(module, target="cpu", cache=False, threads=1)
-    times = made.profile({"x": np.zeros((4, 64), "float32")}, repeat=1)
+    made = compile_openly(module, "cpu", threads=1)
+    times = made.model.profile({"x": np.zeros((4, 64), "float32")}, repeat=1)
     found = compilation(made, module, "cpu", times=times, seconds=0.0)
     assert found["measured"] and all(kernel["measured"] for kernel in found["kernels"])
     assert sum(kernel["seconds"] for kernel in found["kernels"]) == pytest.approx(sum(row.seconds for row in times))
@@ -90,8 +103,8 @@ def test_measured_times_take_the_position_of_predicted_ones(module: IRModule) ->
 
 def test_memory_is_within_the_arena(module: IRModule, report: dict[str, Any]) -> None:
     memory = report["memory"]
-    made = tw.compile(module, target=_TARGET, cache=False, threads=1)
-    assert memory["arena"] == made.manifest.arena_bytes and memory["weights"] == 2 * 64 * 64 * 4
+    made = compile_openly(module, _TARGET, threads=1)
+    assert memory["arena"] == made.model.manifest.arena_bytes and memory["weights"] == 2 * 64 * 64 * 4
     assert all(offset + nbytes <= memory["arena"] for offset, nbytes, *_ in memory["values"])
     assert 4 * 64 * 4 <= max(step["bytes"] for step in memory["steps"]) <= memory["arena"]
 

@@ -61,6 +61,8 @@ class Backend:
     def __init__(self, target: Target | None) -> None:
         """For `target`; with None for the defaults of the kind, without costs."""
         self._target = target
+        #: The loops of kernels by name, as `compile` in this process made them, for who sets a dictionary.
+        self.lowered: dict[str, PrimFunc] | None = None
 
     @property
     def target(self) -> Target:

@@ -67,6 +67,8 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
         self.check_machine()
         start = time.perf_counter()
         funcs = [lower_task(task.function, task.name, self) for task in tasks]
+        if self.lowered is not None:
+            self.lowered |= {func.name: func for func in funcs}
         return self._compiled(funcs, time.perf_counter() - start)
 
     def link(

@@ -1,6 +1,6 @@
 """The report of one compilation: graphs before and after, kernels, roofline, memory, what was not supported.
 
-compilation(model, module, "llvm -mcpu=x86-64-v3")     # a dict that JSON holds
+compilation(compile_openly(module, target), module, target)     # a dict that JSON holds
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilewright.backend import Backend
+from tilewright.compile import Compiled
 from tilewright.driver.build import ModelGraphs, PlannedSegments, plan_segments
 from tilewright.driver.model.build import optimized_graphs, run_function
 from tilewright.errors import UserError
-from tilewright.records.database import Database
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
+from tilewright.runtime.model import Model
 from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.profile import KernelTime
 from tilewright.service.report.graph import fused_graph, groups_of_nodes, imported_graph
@@ -34,30 +35,29 @@ _NODE = re.compile(r"^\s*(?P<position>.*?'(?P<node>[^']*)' \((?P<operator>[^)]+)
 
 
 def compilation(
-    made: Any,
+    made: Compiled | None,
     module: IRModule,
     target: str | Target,
     *,
-    records: Database | None = None,
     times: Sequence[KernelTime] = (),
     seconds: float = 30.0,
 ) -> dict[str, Any]:
-    """The report on `made`, what `module` as imported was compiled to for `target`: the model, or None for source code.
+    """The report on `made`, what `module` as imported was compiled to for `target`; None for source code.
 
-    `times` are those of a profile of it. For the loops and code of kernels, which are made once more, are `seconds`.
+    `times` are those of a profile of it. For the texts of kernels are `seconds`.
     """
     target, module = Target(target), infer_type(module)
     imported = imported_graph(module)
-    graphs = optimized_graphs(module, target, records=records)
+    graphs = optimized_graphs(module, target) if made is None else made.graphs
     planned = plan_segments(graphs.segments, graphs.backend)
     fused, numbers = fused_graph(graphs, planned.names)
     of_nodes = groups_of_nodes(imported["nodes"], fused["groups"])
     for node in imported["nodes"]:
         node["groups"] = of_nodes.get(node["id"], [])
-    plan = _plan(made)
+    plan, loops = (None, {}) if made is None else (_plan(made.model), made.loops)
     calls = {call: (planned.names[call], numbers[call]) for call in _order(planned)}
     budget = Budget(seconds)
-    kernels = kernels_data(planned.tasks, calls, target, graphs.backend, plan, times, budget)
+    kernels = kernels_data(planned.tasks, calls, target, graphs.backend, plan, times, budget, loops)
     machine = machine_facts(target)
     return {
         "form": FORM,
@@ -92,9 +92,9 @@ def _order(planned: PlannedSegments) -> list[Call]:
     return [call for memory in planned.memories for call in memory.order]
 
 
-def _plan(made: Any) -> ExecutionPlan | None:
+def _plan(model: Model) -> ExecutionPlan | None:
     """The execution plan of a model that is one segment; None of others."""
-    manifest = getattr(made, "manifest", None)
+    manifest = getattr(model, "manifest", None)
     return manifest if isinstance(manifest, ExecutionPlan) and manifest.kernels else None
 
 

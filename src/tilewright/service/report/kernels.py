@@ -1,7 +1,7 @@
 """The kernels of a model as plain data: schedule, loops, code, operations, bytes, and the share of the time.
 
-Times are measured ones where a profile was run, else those that the cost model expects, of one core. Loops and code are
-made once more, for the kernels that take longest first, until time or bytes for them are used up.
+Times are measured ones where a profile was run, else those that the cost model expects, of one core. Texts are made for
+the kernels that take longest first, until time or bytes for them are used up; code is made again, with its lines.
 """
 
 from __future__ import annotations
@@ -57,8 +57,12 @@ def kernels_data(
     plan: ExecutionPlan | None = None,
     times: Sequence[KernelTime] = (),
     budget: Budget | None = None,
+    loops: Mapping[str, PrimFunc] | None = None,
 ) -> list[dict[str, Any]]:
-    """The distinct kernels, the one that takes most time first; `calls` has the name of each call and its group."""
+    """The distinct kernels, the one that takes most time first; `calls` has the name of each call and its group.
+
+    `loops` are those of kernels that are lowered already, by name.
+    """
     budget = budget or Budget()
     measured = _measured(calls, times)
     planned = {} if plan is None else {one.name: one.choice for one in plan.kernels}
@@ -89,7 +93,8 @@ def kernels_data(
         for figure in ("flops", "bytes"):
             known = [call[figure] for call in row["calls"]]
             row[figure] = None if None in known else sum(known)
-        row.update(_texts(by_name[row["name"]], row["schedule"], target, backend, budget))
+        func = (loops or {}).get(row["name"])
+        row.update(_texts(by_name[row["name"]], func, row["schedule"], target, backend, budget))
     return rows
 
 
@@ -111,7 +116,14 @@ def _choice(task: Task, target: Target, backend: Backend) -> Mapping[str, Any]:
         return {}
 
 
-def _texts(task: Task, choice: Mapping[str, Any], target: Target, backend: Backend, budget: Budget) -> dict[str, Any]:
+def _texts(
+    task: Task,
+    func: PrimFunc | None,
+    choice: Mapping[str, Any],
+    target: Target,
+    backend: Backend,
+    budget: Budget,
+) -> dict[str, Any]:
     """The explanation of a schedule, the loops and the code of a kernel; `omitted` is the reason why there are none."""
     if not backend.lowers(task.function):
         return {"omitted": "the device runs this function as instructions of its own, not as loops"}
@@ -121,7 +133,7 @@ def _texts(task: Task, choice: Mapping[str, Any], target: Target, backend: Backe
     try:
         if choice:
             found["explained"] = backend.explain(Choice.from_json(choice), search_space(task.function, target))
-        func = lower_function(task.function, task.name, target)
+        func = func or lower_function(task.function, task.name, target)
         found["workspace"] = [int(func.attrs.get(name, 0) or 0) for name in _WORKSPACE]
         found["loops"] = budget.take(to_text(func, True))
         found["form"], code = _code(func, target, backend)

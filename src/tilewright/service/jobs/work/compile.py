@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import tilewright as tw
-from tilewright.compile import export_source
+from tilewright.compile import Compiled, compile_openly, export_source
 from tilewright.relay.ir.module import IRModule
-from tilewright.runtime.model import Model
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.web.model import WebModel
 from tilewright.service.jobs.work.job import Job
 from tilewright.service.jobs.work.reports import reported, write_report
 from tilewright.service.jobs.work.snippets import c_snippet, javascript_snippet, python_snippet
 
-#: Options of `tw.compile` and of `export_source` that are passed as they come.
+#: Options of `compile_openly` and of `export_source` that are passed as they come.
 _ARTIFACT = ("precision", "exact_rounding")
 _SOURCE = ("exact_rounding", "freestanding", "ram_limit", "rom_limit")
 
@@ -30,21 +28,22 @@ def compile_model(job: Job) -> dict[str, Any]:
     return {"inputs": [*map(described, inputs)], "outputs": [*map(described, outputs)]}
 
 
-def compiled(job: Job, module: IRModule, target: str = "") -> Model:
-    """The model of a job for its target, or another."""
+def compiled(job: Job, module: IRModule, target: str = "") -> Compiled:
+    """The model of a job for its target, or another, and what it was made of."""
     records = str(job.input("records")) if "records" in job.options else None
     given = {name: job.options[name] for name in _ARTIFACT if name in job.options}
-    return tw.compile(module, target=target or job.task["target"], cache=False, threads=1, records=records, **given)
+    return compile_openly(module, target or job.task["target"], threads=1, records=records, **given)
 
 
-def _artifact(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
+def _artifact(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compiled | None]:
     made = compiled(job, module)
+    model = made.model
     job.stage("save")
-    made.save(job.artifact("model.tw"))
-    return made.inputs, made.outputs, {"python": python_snippet(made.inputs)}, made
+    model.save(job.artifact("model.tw"))
+    return model.inputs, model.outputs, {"python": python_snippet(model.inputs)}, made
 
 
-def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
+def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compiled | None]:
     given = {name: job.options[name] for name in _SOURCE if name in job.options}
     written = export_source(module, job.artifact("model.c"), target=job.task["target"], **given)
     (one,) = written.models
@@ -56,13 +55,14 @@ def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model
     return inputs, outputs, snippets, None
 
 
-def _module(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Model | None]:
+def _module(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compiled | None]:
     """Modules of WebAssembly, weights beside them, and the ES module that loads them."""
     made = compiled(job, module)
-    assert isinstance(made, WebModel), "targets of this form are WebAssembly"
+    model = made.model
+    assert isinstance(model, WebModel), "targets of this form are WebAssembly"
     job.stage("save")
-    made.export_web(job.artifact("model.mjs").parent)
-    return made.inputs, made.outputs, {"javascript": javascript_snippet(made.inputs)}, made
+    model.export_web(job.artifact("model.mjs").parent)
+    return model.inputs, model.outputs, {"javascript": javascript_snippet(model.inputs)}, made
 
 
 _FORMS = {"artifact": _artifact, "source": _source, "wasm": _module}

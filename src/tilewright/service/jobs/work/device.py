@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from tilewright.autotvm.measure.fleet import check_target
+from tilewright.compile import Compiled
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.rpc.client import RemoteModel, Session
-from tilewright.runtime.model import Model
 from tilewright.service.jobs.targets import usual_spellings
 from tilewright.service.jobs.work.compile import compiled
 from tilewright.service.jobs.work.job import Job
@@ -45,12 +45,12 @@ def target_there(job: Job) -> str:
     raise problem
 
 
-def loaded_there(job: Job, module: IRModule) -> tuple[Model, RemoteModel]:
+def loaded_there(job: Job, module: IRModule) -> tuple[Compiled, RemoteModel]:
     """The model of a job as compiled here, and loaded on its device."""
     device = device_of(job)
     with job.watched("compile"):
         made = compiled(job, module, target_there(job))
     job.stage("load")
-    there = device.load_module(device.upload(made))
+    there = device.load_module(device.upload(made.model))
     assert isinstance(there, RemoteModel), "an artifact is a model"
     return made, there

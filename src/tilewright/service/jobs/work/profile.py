@@ -26,7 +26,7 @@ def profile_model(job: Job) -> dict[str, Any]:
         with job.watched("compile"):
             made = compiled(job, module)
         artifact, times = job.artifact("model.tw"), job.artifact("profile.json")
-        made.save(artifact)
+        made.model.save(artifact)
         job.stage("measure")
         given = {"repeat": job.options.get("repeat", _REPEAT), "json": times, "report": job.artifact("profile.html")}
         run_verb(["profile", str(artifact)], given)
@@ -40,7 +40,7 @@ def _profile_there(job: Job) -> dict[str, Any]:
     """The same on a device, whose times of whole runs are in `profile.json`, too."""
     with reported(job) as module:
         made, there = loaded_there(job, module)
-        made.save(job.artifact("model.tw"))
+        made.model.save(job.artifact("model.tw"))
         job.stage("measure")
         inputs, repeat = timing_inputs(there.inputs), job.options.get("repeat", _REPEAT)
         runs, rows = there.time(inputs, repeat), there.profile(inputs, repeat)

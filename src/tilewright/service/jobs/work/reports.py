@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tilewright.compile import Compiled
 from tilewright.errors import UserError
 from tilewright.frontend.formats.import_model import Entry, import_model
 from tilewright.relay.ir.module import IRModule
-from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
 from tilewright.service.jobs.work.job import Job
 from tilewright.service.report import compilation, refusal
@@ -32,7 +32,7 @@ def reported(job: Job) -> Iterator[IRModule]:
 
 
 def write_report(
-    job: Job, made: Model | None, module: IRModule, times: Sequence[KernelTime] = (), target: str = ""
+    job: Job, made: Compiled | None, module: IRModule, times: Sequence[KernelTime] = (), target: str = ""
 ) -> None:
     """Write the report on what a module was compiled to, for the job's target or another.
 
