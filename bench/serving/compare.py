@@ -1,9 +1,10 @@
 """Throughput of served models: batches on and off, onnxruntime behind the same server, and one server twice (A/A).
 
-    python bench/serving/compare.py NAME ARTIFACT [--onnx FILE] [--clients 64] [--seconds 2] [--rounds 3] [--p99 50]
+    python bench/serving/compare.py NAME ARTIFACT [--onnx FILE] [--clients 8,64] [--seconds 2] [--rounds 3] [--p99 50]
 
-Servers are processes of their own and take turns; each turn is a closed loop of `load.py`. A row has the requests a
-second of each round, and the most of those whose 99th percentile was at most `--p99` ms. `overhead` is a request of one
+Servers are processes of their own and take turns; each turn is a closed loop of `load.py` with so many clients. A row
+has the requests a second of each round, and the most of those whose 99th percentile was at most `--p99` ms, with
+however many clients. `--only` names the servers that run, where not all do. `overhead` is a request of one
 client over HTTP beside a direct call of the same model in this process, in turns. On a machine with other work the
 processor time of the server, by request, tells more than the clock.
 """
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -103,40 +104,40 @@ def main() -> None:
     parser.add_argument("artifact")
     parser.add_argument("--fixed", help="an artifact of a batch of 1")
     parser.add_argument("--onnx")
-    parser.add_argument("--clients", type=int, default=64)
+    parser.add_argument("--clients", default="64")
+    parser.add_argument("--only")
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--p99", type=float, default=50.0)
     parser.add_argument("--turns", type=int, default=1000, help="of the measurement of overhead")
     args = parser.parse_args()
-    rows: dict[str, list[load.Result]] = {}
-    processor: dict[str, list[float]] = {}
-    urls: dict[str, Served] = {}
-    servers = [(name, server(command)) for name, command in commands(args).items()]
-    try:
-        for name, each in servers:
-            urls[name] = each.__enter__()
+    chosen = {
+        name: command for name, command in commands(args).items() if not args.only or name in args.only.split(",")
+    }
+    rows: dict[str, dict[int, list[tuple[load.Result, float]]]] = {name: {} for name in chosen}
+    with ExitStack() as stack:
+        urls = {name: stack.enter_context(server(command)) for name, command in chosen.items()}
         if args.turns:
             overhead(urls["batches"].url, args.name, args.artifact, args.turns)
         for _ in range(args.rounds):
-            for name, one in urls.items():
-                began = one.seconds()
-                result = load.run(one.url, args.name, args.clients, args.seconds)
-                rows.setdefault(name, []).append(result)
-                processor.setdefault(name, []).append((one.seconds() - began) / max(result.all, 1))
-    finally:
-        for _, each in servers[: len(urls)]:
-            each.__exit__(None, None, None)
-    for name, results in rows.items():
-        within = max((one.rate for one in results if one.p99 <= args.p99), default=0.0)
-        rates = " ".join(f"{one.rate:.0f}" for one in results)
-        p99s = " ".join(f"{one.p99:.1f}" for one in results)
-        errors = [one.errors for one in results if one.errors]
-        print(
-            f"{name:20} requests/s {rates}; p99 ms {p99s}; most at p99 <= {args.p99:g} ms: {within:.0f} {errors or ''}"
-        )
-        print(" " * 20, "processor time of the server, us/request:", *(f"{1e6 * one:.1f}" for one in processor[name]))
+            for clients in map(int, args.clients.split(",")):
+                for name, one in urls.items():
+                    began = one.seconds()
+                    result = load.run(one.url, args.name, clients, args.seconds)
+                    each = (one.seconds() - began) / max(result.all, 1)
+                    rows[name].setdefault(clients, []).append((result, each))
+    for name, levels in rows.items():
+        for clients, results in levels.items():
+            rates = " ".join(f"{one.rate:.0f}" for one, _ in results)
+            p99s = " ".join(f"{one.p99:.1f}" for one, _ in results)
+            processor = " ".join(f"{1e6 * each:.0f}" for _, each in results)
+            errors = [one.errors for one, _ in results if one.errors]
+            print(
+                f"{name:18} {clients:3} clients: {rates} requests/s, p99 {p99s} ms, server {processor} us", errors or ""
+            )
+        within = [one.rate for results in levels.values() for one, _ in results if one.p99 <= args.p99]
+        print(f"{name:18} most with p99 <= {args.p99:g} ms: {max(within, default=0.0):.0f} requests/s", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 from tests.serving.conftest import MISSING, Fake, Running, start
 from tilewright.errors import InputError
 from tilewright.runtime.signature import TensorSpec
+from tilewright.serving.models.batches import Joined, Request
 from tilewright.serving.models.settings import ModelSettings
 from tilewright.support.dtype import DType
 
@@ -148,6 +150,36 @@ def test_a_fixed_batch_is_filled_up() -> None:
     assert gate.model.batches == [4]
     assert infer(running, [[1, 2]] * 5)[0] == 400
     running.stop()
+
+
+@pytest.mark.parametrize(
+    ("base", "row", "rows"), [(0, 1, 1), (1, 0, 32), (4, 1, 32), (0.05, 1, 1), (0.5, 1, 8)]
+)  # fmt: skip
+def test_no_more_rows_are_joined_than_pay(monkeypatch: pytest.MonkeyPatch, base: float, row: float, rows: int) -> None:
+    """By a clock that goes on by what a run is said to take."""
+    from tilewright.serving.models import version
+
+    now = [0.0]
+
+    def work(x: np.ndarray) -> list[np.ndarray]:
+        now[0] += base + row * len(x)
+        return [x]
+
+    monkeypatch.setattr(version, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    model = Fake([spec("x", ("N", 2))], [spec("y", ("N", 2))], work)
+    loaded = version.Loaded("m", "1", Path("m.tw"), ModelSettings(), lambda path, settings: model)
+    assert (loaded.joined_rows, loaded.most_rows) == (rows, 32)
+
+
+def test_results_outlive_the_memory_of_joined_inputs() -> None:
+    joined = Joined(Fake([spec("x", ("N", 2))], [spec("y", ("N", 2))], lambda x: [x]))
+    batches = [[Request(), Request()], [Request(), Request()]]
+    for number, batch in enumerate(batches):
+        for request in batch:
+            request.begin([np.full((1, 2), number, np.float32)], 1, 60.0)
+        joined.run(batch)
+    for number, batch in enumerate(batches):
+        assert all((request.outputs[0] == number).all() for request in batch)
 
 
 def test_a_reload_answers_with_the_old_model_what_it_has() -> None:

@@ -35,11 +35,10 @@ class Routes:
     def answer(self, method: str, path: str, header_length: str, body: memoryview, respond: Respond) -> Request | None:
         """Begin to answer; the inference that it begins, where it does."""
         try:
+            model = _inferred(method, path)
+            if model is not None:
+                return Inference(self._core, self._core.repository.find(*model), body, header_length, respond)
             parts = _parts(path)
-            if method == "POST" and parts[:2] == ["v2", "models"] and parts[-1] == "infer":
-                name, version = _model(parts[2:-1])
-                found = self._core.repository.find(name, version)
-                return Inference(self._core, found, body, header_length, respond)
             if method == "GET":
                 self._get(parts, respond)
             elif method == "POST":
@@ -131,9 +130,15 @@ def _send(data: Any, respond: Respond) -> None:
     respond(200, JSON, [json.dumps(data).encode()])
 
 
-@lru_cache(256)
 def _parts(path: str) -> list[str]:
     return [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
+
+
+@lru_cache(256)
+def _inferred(method: str, path: str) -> tuple[str, str] | None:
+    """Name and version of the model that a request is an inference of; clients repeat theirs."""
+    parts = _parts(path)
+    return _model(parts[2:-1]) if method == "POST" and parts[:2] == ["v2", "models"] and parts[-1] == "infer" else None
 
 
 def _model(parts: list[str]) -> tuple[str, str]:

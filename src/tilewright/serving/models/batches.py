@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import UserError
+from tilewright.runtime.memory import aligned_empty
 from tilewright.runtime.signature import TensorSpec
 from tilewright.serving.models.errors import RequestError
 
@@ -43,6 +45,8 @@ class Joined:
     def __init__(self, model: Any, rows: int = 0) -> None:
         self._model, self.rows = model, rows
         self._names = [spec.name for spec in model.inputs]
+        #: Memory of joined inputs, which the next batch uses again: fresh pages cost as much as the copies.
+        self._memory = [np.empty(0, np.uint8) for _ in model.inputs]
 
     def run(self, requests: Sequence[Request]) -> None:
         """Run a batch; every request gets its outputs, or an error of its own."""
@@ -82,18 +86,27 @@ class Joined:
             requests[0].outputs = self._infer(requests[0].arrays)
             return
         rows = sum(request.rows for request in requests)
-        joined = [self._join([request.arrays[i] for request in requests], rows) for i in range(len(self._names))]
+        joined = [self._join(i, [request.arrays[i] for request in requests], rows) for i in range(len(self._names))]
         outputs = self._infer(joined)
+        if any(np.may_share_memory(output, one) for output in outputs for one in joined):
+            outputs = [output.copy() for output in outputs]
         start = 0
         for request in requests:
             end = start + request.rows
             request.outputs = [output[start:end] for output in outputs]
             start = end
 
-    def _join(self, arrays: Sequence[Array], rows: int) -> Array:
+    def _join(self, number: int, arrays: Sequence[Array], rows: int) -> Array:
         if self.rows > rows:  # the last row again, which is a valid one
             arrays = [*arrays, np.repeat(arrays[-1][-1:], self.rows - rows, axis=0)]
-        return np.concatenate(arrays)
+            rows = self.rows
+        dtype, shape = arrays[0].dtype, (rows, *arrays[0].shape[1:])
+        if dtype.hasobject:
+            return np.concatenate(arrays)
+        count = math.prod(shape) * dtype.itemsize
+        if len(self._memory[number]) < count:
+            self._memory[number] = aligned_empty((count,), np.dtype(np.uint8))
+        return np.concatenate(arrays, out=self._memory[number][:count].view(dtype).reshape(shape))
 
     def _infer(self, arrays: Sequence[Array]) -> list[Array]:
         return self._model.run(dict(zip(self._names, arrays)))

@@ -21,6 +21,9 @@ from tilewright.serving.models.settings import ModelSettings
 #: A full batch of a model that takes at most so long runs in the event loop: a handover to a thread takes 0.1 ms.
 QUICK_SECONDS = 0.001
 
+#: Part of a row's time that has to go for twice as many rows to be joined.
+_CHEAPER = 0.95
+
 #: Loads the model of a path with so many threads.
 Loader = Callable[[Path, ModelSettings], Any]
 
@@ -40,38 +43,64 @@ class Loaded:
         #: Most rows of a batch, 0 where requests are not joined.
         self.most_rows = 0 if rows is None or settings.max_batch == 1 else min(settings.max_batch, rows or 1 << 30)
         self.instances = [Joined(model, rows or 0) for model in models]
+        #: Rows up to which requests are joined: no more than makes a row cheaper.
+        self.joined_rows = self.most_rows
         self.quick = False
         if settings.warm_up:
             self._warm_up(models)
 
     def _warm_up(self, models: Sequence[Any]) -> None:
-        """Run every copy, and see whether the model is quick; sizes that a request chooses are 1."""
+        """Run every copy; see how many rows pay, and whether the model is quick. Sizes that a request chooses are 1."""
         fixed = all(isinstance(dim, int) for spec in self.inputs for dim in spec.shape[self.most_rows > 0 :])
-        inputs = {spec.name: self._example(spec) for spec in self.inputs}
         try:
             for model in models:
-                model.run(inputs)
-            if not fixed or len(models) > 1 or self.settings.threads not in (None, 1):
+                model.run(self._example(1))
+            if not fixed:
+                return
+            if self.most_rows and not self.instances[0].rows:
+                self.joined_rows = self._paying_rows(models[0])
+            if len(models) > 1 or self.settings.threads not in (None, 1):
                 return
             threads = models[0].threads
             models[0].set_threads(1)
-            self.quick = min(_seconds(models[0], inputs) for _ in range(3)) <= QUICK_SECONDS
+            self.quick = _seconds(models[0], self._example(self.joined_rows)) <= QUICK_SECONDS
             if not self.quick:
                 models[0].set_threads(threads)
         except UserError:
             return  # zeros or sizes of 1 are not what this model takes: it is loaded, and requests will tell
 
-    def _example(self, spec: TensorSpec) -> Array:
-        shape = [dim if isinstance(dim, int) else 1 for dim in spec.shape]
-        if self.most_rows and shape:
-            shape[0] = self.most_rows
-        return np.full(shape, "", object) if spec.numpy.kind == "O" else np.zeros(shape, spec.numpy)
+    def _paying_rows(self, model: Any) -> int:
+        """The least rows of which one takes hardly longer than of more: each request of a batch waits for all."""
+        paying, rows, least = 1, 1, float("inf")
+        while rows <= min(4 * paying, self.most_rows):
+            try:
+                row = _seconds(model, self._example(rows)) / rows
+            except UserError:  # as of a model whose reshapes name a batch of 1
+                break
+            if row < _CHEAPER * least:
+                paying, least = rows, row
+            rows = 2 * rows if 2 * rows <= self.most_rows or rows == self.most_rows else self.most_rows
+        return paying
+
+    def _example(self, rows: int) -> dict[str, Array]:
+        """Zeros, of so many rows where the model has a symbolic batch."""
+        made = {}
+        for spec in self.inputs:
+            shape = [dim if isinstance(dim, int) else 1 for dim in spec.shape]
+            if self.most_rows and not self.instances[0].rows:
+                shape[0] = rows
+            made[spec.name] = np.full(shape, "", object) if spec.numpy.kind == "O" else np.zeros(shape, spec.numpy)
+        return made
 
 
 def _seconds(model: Any, inputs: Mapping[str, Array]) -> float:
-    start = time.perf_counter()
-    model.run(inputs)
-    return time.perf_counter() - start
+    """The least of three runs."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        model.run(inputs)
+        times.append(time.perf_counter() - start)
+    return min(times)
 
 
 class Version:
@@ -85,7 +114,7 @@ class Version:
         self.output_numbers = {spec.name: number for number, spec in enumerate(loaded.outputs)}
         #: What a protocol read off the heads of requests, which clients repeat.
         self.heads: dict[bytes, Any] = {}
-        self.queue = Queue(loaded.instances, loaded.settings, loaded.most_rows, loaded.quick)
+        self.queue = Queue(loaded.instances, loaded.settings, loaded.joined_rows, loaded.quick)
         self._batch = loaded.instances[0].rows if loaded.most_rows else None
 
     def metadata(self) -> dict[str, Any]:
@@ -133,7 +162,7 @@ class Version:
         self.queue.put(request)
 
     def _check_rows(self, arrays: Sequence[Array], rows: int) -> None:
-        if any(len(array) != rows for array in arrays):
+        if len(arrays) > 1 and any(len(array) != rows for array in arrays):
             raise RequestError(f"the inputs of model {self.name!r} differ in their first dimension, the batch")
         if not 0 < rows <= self.most_rows:
             raise RequestError(f"model {self.name!r} takes 1 to {self.most_rows} rows in a request, and not {rows}")
