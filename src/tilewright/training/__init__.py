@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tilewright.training.checkpoint import Checkpoints as Checkpoints
     from tilewright.training.data import Arrays as Arrays
+    from tilewright.training.distribute.buckets import Link as Link
+    from tilewright.training.distribute.reduce import TopK as TopK
+    from tilewright.training.distribute.trainer import DistributedTrainer as DistributedTrainer
     from tilewright.training.export import export_step as export_step
     from tilewright.training.loop import EarlyStop as EarlyStop
     from tilewright.training.loop import fit as fit
@@ -46,15 +49,18 @@ _PUBLIC = {
     "Checkpoints": "tilewright.training.checkpoint",
     "ClippedByNorm": "tilewright.training.rules.clip",
     "ClippedByValue": "tilewright.training.rules.clip",
+    "DistributedTrainer": "tilewright.training.distribute.trainer",
     "EarlyStop": "tilewright.training.loop",
     "Frozen": "tilewright.training.rules.groups",
     "Grouped": "tilewright.training.rules.groups",
+    "Link": "tilewright.training.distribute.buckets",
     "Lion": "tilewright.training.rules.lion",
     "LossScale": "tilewright.training.rules.loss_scale",
     "Network": "tilewright.training.network",
     "Optimizer": "tilewright.training.rules.optimizer",
     "RMSProp": "tilewright.training.rules.rmsprop",
     "SGD": "tilewright.training.rules.sgd",
+    "TopK": "tilewright.training.distribute.reduce",
     "Trainer": "tilewright.training.trainer",
     "TrainingStep": "tilewright.training.step",
     "export_step": "tilewright.training.export",

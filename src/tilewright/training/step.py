@@ -53,11 +53,9 @@ def training_step(
     16-bit floats from being 0: for steps compiled with `precision="f16"`. Raises TypeMismatchError where
     the loss is no scalar of floating point, and UnsupportedError naming an operator that has no gradient.
     """
-    kind = tensor_type_of(loss)
-    if kind.shape != () or not kind.dtype.is_float:
-        raise TypeMismatchError(f"the loss must be one number, not {kind}; take the mean or the sum of it")
+    kind = checked_loss(loss)
     initial = (loss_scale.initial_state() if loss_scale else {}) | optimizer.initial_state(parameters)
-    _require_own_names(parameters, initial)
+    require_own_names(parameters, initial)
     state = [Var(name, TensorType(value.shape, str(value.dtype))) for name, value in initial.items()]
     if loss_scale is None:
         moved, remembered = optimizer.update(parameters, adjoints(loss, parameters), state)
@@ -71,7 +69,15 @@ def training_step(
     return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, len(outputs))
 
 
-def _require_own_names(parameters: Sequence[Var], state: Collection[str]) -> None:
+def checked_loss(loss: Expr) -> TensorType:
+    """The type of a loss. Raises `TypeMismatchError` where it is no scalar of floating point."""
+    kind = tensor_type_of(loss)
+    if kind.shape != () or not kind.dtype.is_float:
+        raise TypeMismatchError(f"the loss must be one number, not {kind}; take the mean or the sum of it")
+    return kind
+
+
+def require_own_names(parameters: Sequence[Var], state: Collection[str]) -> None:
     """Raise `InputError` where two parameters, or a parameter and an array of the optimizer's, have one name."""
     seen = set(state)
     for parameter in parameters:

@@ -13,15 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from tilewright.errors import InputError
 from tilewright.load import load
-from tilewright.support.cache import atomic_file
-from tilewright.support.packages import package
 from tilewright.training.checkpoint import Array, read_checkpoint
 from tilewright.training.interface import Interface
 from tilewright.training.rules.names import AVERAGE
+from tilewright.training.values import fitting, write_parameters
 
 if TYPE_CHECKING:
     from tilewright.training.step import TrainingStep
@@ -97,23 +94,8 @@ class Trainer:
 
     def restore(self, parameters: Mapping[str, Array], state: Mapping[str, Array]) -> None:
         """Go on from other parameters and state. Raises `InputError`, and changes nothing, where one does not fit."""
-        wanted = self.parameters | self.state
-        given = {**parameters, **state}
-        if wanted.keys() != given.keys():
-            odd = ", ".join(sorted(wanted.keys() ^ given.keys()))
-            raise InputError(f"these are of another network or optimizer: {odd} is in one of both alone")
-        for name, value in wanted.items():
-            if np.shape(value) != np.shape(given[name]) or np.asarray(value).dtype != np.asarray(given[name]).dtype:
-                raise InputError(
-                    f"{name} is {np.asarray(given[name]).dtype}{list(np.shape(given[name]))} there, "
-                    f"and {np.asarray(value).dtype}{list(np.shape(value))} here"
-                )
-        self._values = [np.array(given[name]) for name in wanted]
+        self._values = list(fitting(self.parameters | self.state, {**parameters, **state}).values())
 
     def save_parameters(self, path: str | Path, *, averages: bool = False) -> None:
         """Write the parameters to a file of safetensors, which PyTorch reads: `safetensors.torch.load_file(path)`."""
-        values = self.averages if averages else self.parameters
-        arrays = {name: np.ascontiguousarray(value) for name, value in values.items()}
-        contents = package("safetensors.numpy", "saving parameters", "train").save(arrays)
-        with atomic_file(Path(path)) as temporary:
-            temporary.write_bytes(contents)
+        write_parameters(Path(path), self.averages if averages else self.parameters)

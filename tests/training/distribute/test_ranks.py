@@ -1,0 +1,202 @@
+"""Training on 2 ranks by gloo and by MPI beside one rank with whole batches; errors of ranks."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.training.distribute import train_ranks
+from tilewright import relay
+from tilewright.errors import EnvironmentError_, InputError, TypeMismatchError
+from tilewright.training import SGD, Adafactor, ClippedByNorm, Trainer, training_step
+from tilewright.training.distribute.buckets import Link, choose_buckets
+from tilewright.training.distribute.cut import cut
+from tilewright.training.distribute.reduce import TopK
+from tilewright.training.distribute.trainer import DistributedTrainer
+
+PROGRAM = Path(train_ranks.__file__)
+Found = dict[str, np.ndarray]
+
+
+def run(command: list[str], out: Path, *cases: str) -> Found:
+    """What the ranks that `command` starts found."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, str(out), *cases],
+        env=environment,
+        cwd=PROGRAM.parents[3],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    with np.load(out) as found:
+        return dict(found)
+
+
+def by_gloo(folder: Path, *cases: str) -> Found:
+    pytest.importorskip("torch")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    return run([*launcher, str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
+
+
+def by_mpi(folder: Path, *cases: str) -> Found:
+    pytest.importorskip("mpi4py")
+    beside = Path(sys.executable).parent / "mpiexec"
+    launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
+    if launcher is None:
+        pytest.skip("there is no mpiexec")
+    return run([launcher, "-n", "2", sys.executable, str(PROGRAM), "mpi"], folder / "mpi.npz", *cases)
+
+
+class _Interpreted:
+    """Runs a step by the operators' references."""
+
+    def __init__(self, module: relay.IRModule) -> None:
+        self.module = module
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        return relay.interpret(self.module, arrays)
+
+
+def alone(case: str) -> tuple[list[float], np.ndarray, int]:
+    """Losses, parameters and the size of the state of one rank with whole batches."""
+    loss, parameters = train_ranks.network(train_ranks.BATCH)
+    step = training_step(loss, parameters, train_ranks.CASES[case][0])
+    trainer = Trainer(step, _Interpreted(step.module), train_ranks.values())
+    losses = [float(trainer(**batch)[0]) for batch in train_ranks.batches()]
+    flat = np.concatenate([value.reshape(-1) for value in trainer.parameters.values()])
+    return losses, flat, sum(value.size for value in trainer.state.values())
+
+
+@pytest.mark.parametrize("engine", [by_gloo, by_mpi])
+def test_two_ranks_train_as_one_with_the_whole_batch(engine: Callable[..., Found], tmp_path: Path) -> None:
+    found = engine(tmp_path)
+    for case in ("plain", "one-bucket", "clipped", "shard"):
+        losses, parameters, state = alone(case)
+        np.testing.assert_allclose(found[f"{case}/losses"], losses, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[f"{case}/parameters"], parameters, rtol=0, atol=1e-6)
+        assert found[f"{case}/state"] <= (state if case != "shard" else state * 0.55)
+    for case, least, most in (("bf16", 1e-7, 2e-3), ("bf16-shard", 1e-7, 2e-3), ("top", 1e-3, 0.2)):
+        off = np.abs(found[f"{case}/parameters"] - alone(case)[1]).max()
+        assert least < off < most, case
+    np.testing.assert_array_equal(found["top/parameters"], found["top-shard/parameters"])
+
+
+def test_bits_are_those_of_another_run_and_of_the_other_engine(tmp_path: Path) -> None:
+    first, again, other = by_gloo(tmp_path, "plain"), by_gloo(tmp_path, "plain"), by_mpi(tmp_path, "plain")
+    for found in (again, other):
+        np.testing.assert_array_equal(
+            first["plain/parameters"].view(np.int32), found["plain/parameters"].view(np.int32)
+        )
+
+
+class _Pair:
+    """One of two ranks in this process whose other has the same gradients."""
+
+    rank, size = 1, 2
+
+    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
+        into[:] = parts[self.rank]
+
+    def gather(self, own: np.ndarray, into: np.ndarray) -> None:
+        into[:] = own
+
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        pass
+
+
+def test_stages_compute_the_gradients_of_the_whole_step() -> None:
+    loss, parameters = train_ranks.network(8)
+    gradients = relay.transform.adjoints(loss, parameters)
+    order = [4, 2, 3, 0, 1]
+    stages = cut([[loss, gradients[4]], *[[gradients[index]] for index in order[1:]]])
+    batch = {key: value[:8] for key, value in train_ranks.batches()[0].items()}
+    known: dict[str, Any] = {**batch, **train_ranks.values()}
+    found = []
+    for number, stage in enumerate(stages):
+        results = relay.interpret(stage.module, [known[name] for name in stage.takes])
+        results = list(results) if isinstance(results, list | tuple) else [results]
+        own = 2 if number == 0 else 1
+        known.update(zip(stage.kept, results[own:], strict=True))
+        found.append(results[own - 1])
+    assert sum(len(stage.kept) for stage in stages) > 0
+    for index, gradient in zip(order, found, strict=True):
+        single = cut([[gradients[index]]])[0]
+        wanted = relay.interpret(single.module, [known[name] for name in single.takes])
+        wanted = wanted[0] if isinstance(wanted, list | tuple) else wanted
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-6)
+
+
+def test_buckets_weigh_latency_against_overlap() -> None:
+    ready, nbytes = [1.0, 2.0, 3.0, 4.0], [100, 100, 100, 100]
+    assert choose_buckets(ready, nbytes, Link(0.0, 1e12), 2) == [4]  # nothing to hide
+    assert choose_buckets(ready, nbytes, Link(0.0, 100.0), 2) == [1, 2, 3, 4]  # each second of the backward pass counts
+    assert choose_buckets(ready, nbytes, Link(10.0, 100.0), 2) == [4]  # messages are what costs
+    assert choose_buckets(ready, nbytes, Link(0.3, 150.0), 2)[0] < 4
+
+
+def test_errors_say_what_to_do() -> None:
+    loss, parameters = train_ranks.network(8)
+
+    def begin(**options: Any) -> DistributedTrainer:
+        return DistributedTrainer(loss, parameters, options.pop("optimizer", SGD(0.1)), train_ranks.values(), **options)
+
+    with pytest.raises(InputError, match="the engines are gloo, mpi"):
+        begin(ranks="smoke-signals")
+    with pytest.raises(InputError, match="has no exchange"):
+        begin(ranks=3)
+    with pytest.raises(InputError, match="compression='zip': there are"):
+        begin(ranks=None, compression="zip")
+    with pytest.raises(InputError, match="share of 0 of the gradients"):
+        TopK(0)
+    for optimizer in (ClippedByNorm(SGD(0.1), 1.0), Adafactor()):
+        with pytest.raises(InputError, match="updates each element by itself; " + type(optimizer).__name__):
+            begin(ranks=None, shard=True, optimizer=optimizer)
+    with pytest.raises(InputError, match="no initial value for the parameters w1"):
+        DistributedTrainer(loss, parameters, SGD(0.1), {}, ranks=None)
+    with pytest.raises(TypeMismatchError, match="must be one number"):
+        DistributedTrainer(parameters[0], parameters, SGD(0.1), {}, ranks=None)
+    trainer = begin(ranks=_Pair())
+    with pytest.raises(InputError, match="takes the inputs"):
+        trainer(x=np.zeros((8, 10), "float32"))
+
+
+@pytest.mark.parametrize(("engine", "module"), [("gloo", "torch"), ("mpi", "mpi4py")])
+def test_an_engine_that_is_missing_is_named(engine: str, module: str) -> None:
+    if importlib.util.find_spec(module) is not None:
+        pytest.skip(f"{module} is installed")
+    loss, parameters = train_ranks.network(8)
+    with pytest.raises(EnvironmentError_, match=f"needs the package {module}"):
+        DistributedTrainer(loss, parameters, SGD(0.1), train_ranks.values(), ranks=engine)
+
+
+def test_gloo_without_torchrun_says_how_to_start() -> None:
+    pytest.importorskip("torch")
+    loss, parameters = train_ranks.network(8)
+    with pytest.raises(EnvironmentError_, match="torchrun --nproc-per-node"):
+        DistributedTrainer(loss, parameters, SGD(0.1), train_ranks.values(), ranks="gloo")
+
+
+def test_a_state_with_rests_of_gradients_is_restored() -> None:
+    batch = {key: value[:8] for key, value in train_ranks.batches()[0].items()}
+    loss, parameters = train_ranks.network(8)
+    options: dict[str, Any] = {"ranks": _Pair(), "compression": TopK(0.2), "threads": 1}
+    first = DistributedTrainer(loss, parameters, SGD(0.1, momentum=0.9), train_ranks.values(), **options)
+    first(**batch)
+    other = DistributedTrainer(loss, parameters, SGD(0.1, momentum=0.9), train_ranks.values(), **options)
+    other.restore(first.parameters, first.state)
+    assert float(first(**batch)[0]) == float(other(**batch)[0])
+    for name, value in first.parameters.items():
+        np.testing.assert_array_equal(value, other.parameters[name])
+    with pytest.raises(InputError, match="another network or optimizer"):
+        other.restore(first.parameters, {})

@@ -1,0 +1,103 @@
+"""A program of ranks for the tests: trains a small network on parts of the batches, and writes what came of it.
+
+train_ranks.py ENGINE OUT [CASE]    # under torchrun or mpiexec
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.training import SGD, ClippedByNorm, Optimizer
+from tilewright.training.distribute.buckets import Link
+from tilewright.training.distribute.connect import connect_ranks
+from tilewright.training.distribute.ranks import Ranks
+from tilewright.training.distribute.reduce import TopK
+from tilewright.training.distribute.trainer import DistributedTrainer
+
+SHAPES = {"w1": (24, 10), "b1": (24,), "w2": (24, 24), "b2": (24,), "w3": (1, 24)}
+BATCH, STEPS = 24, 4
+
+
+class Congested(Link):
+    """A link that large messages take very long on: each gradient is a bucket."""
+
+    def seconds(self, nbytes: float, ranks: int) -> float:
+        """The square of the bytes."""
+        return nbytes**2
+
+
+SLOW, FAST = Congested(), Link(1.0, 1e9)
+MOMENTUM = SGD(0.1, momentum=0.9)
+CASES: dict[str, tuple[Optimizer, dict[str, Any]]] = {
+    "plain": (MOMENTUM, {"link": SLOW}),
+    "one-bucket": (MOMENTUM, {"link": FAST}),
+    "clipped": (ClippedByNorm(MOMENTUM, 0.5), {"link": SLOW}),
+    "shard": (MOMENTUM, {"link": SLOW, "shard": True}),
+    "bf16": (MOMENTUM, {"link": SLOW, "compression": "bf16"}),
+    "bf16-shard": (MOMENTUM, {"link": SLOW, "compression": "bf16", "shard": True}),
+    "top": (MOMENTUM, {"link": SLOW, "compression": TopK(0.25)}),
+    "top-shard": (MOMENTUM, {"link": SLOW, "compression": TopK(0.25), "shard": True}),
+}
+
+
+def network(batch: int) -> tuple[relay.Expr, list[relay.Var]]:
+    """The mean squared error of three dense layers on `batch` samples, and its parameters."""
+    x, y = relay.var("x", shape=(batch, 10)), relay.var("y", shape=(batch, 1))
+    w = {name: relay.var(name, shape=shape) for name, shape in SHAPES.items()}
+    h = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, w["w1"]), w["b1"]))
+    h = relay.tanh(relay.nn.bias_add(relay.nn.dense(h, w["w2"]), w["b2"]))
+    error = relay.nn.dense(h, w["w3"]) - y
+    return relay.mean(error * error), list(w.values())
+
+
+def values() -> dict[str, np.ndarray]:
+    """The first parameters."""
+    rng = np.random.default_rng(1)
+    return {name: (rng.standard_normal(shape) * 0.3).astype("float32") for name, shape in SHAPES.items()}
+
+
+def batches() -> list[dict[str, np.ndarray]]:
+    """The whole batch of each step."""
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((STEPS, BATCH, 10)).astype("float32")
+    return [{"x": one, "y": np.sin(one[:, :1] * 2)} for one in x]
+
+
+def made(case: str, ranks: Ranks) -> DistributedTrainer:
+    """The trainer of a case."""
+    optimizer, options = CASES[case]
+    loss, parameters = network(BATCH // ranks.size)
+    return DistributedTrainer(loss, parameters, optimizer, values(), ranks=ranks, threads=1, **options)
+
+
+def trained(case: str, ranks: Ranks) -> dict[str, np.ndarray]:
+    """Losses, parameters and the size of the state; the same parameters on all ranks, or it fails."""
+    trainer = made(case, ranks)
+    rows = slice(ranks.rank * BATCH // ranks.size, (ranks.rank + 1) * BATCH // ranks.size)
+    losses = [float(trainer(**{key: part[rows] for key, part in batch.items()})[0]) for batch in batches()]
+    flat = np.concatenate([value.reshape(-1) for value in trainer.parameters.values()])
+    every = np.empty((ranks.size, flat.size), np.float32)
+    ranks.gather(flat, every)
+    assert (every.view(np.int32) == every[0].view(np.int32)).all(), f"{case}: ranks have different parameters"
+    assert len(trainer.buckets) == (1 if case == "one-bucket" or ranks.size == 1 else 5)
+    state = np.array(sum(value.size for value in trainer.state.values()))
+    return {f"{case}/losses": np.array(losses), f"{case}/parameters": flat, f"{case}/state": state}
+
+
+def main(engine: str, out: str, *cases: str) -> None:
+    """Train each case, and write what came of it on rank 0."""
+    ranks = connect_ranks(engine, 60.0)
+    found: dict[str, np.ndarray] = {}
+    for case in cases or CASES:
+        found |= trained(case, ranks)
+    if ranks.rank == 0:
+        np.savez(Path(out), **found)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
