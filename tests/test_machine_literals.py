@@ -404,10 +404,7 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
-    "lengths of vectors that a language or an instruction set defines": (
-        "codegen/source/float_tiles.py:_LANES",
-        "tir/float_vectors.py:LANES",
-    ),
+    "lengths of vectors that a language or an instruction set defines": ("codegen/source/float_tiles.py:_LANES",),
     "calls and components of the operating system": (
         "runtime/processor.py:ARCH_PRCTL",
         "runtime/processor.py:REQUEST_PERMISSION",

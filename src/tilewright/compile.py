@@ -156,7 +156,8 @@ def compile_openly(
     )
     imported = request.imported()
     graphs = optimized_graphs(imported, request.target, records=request.records_for(imported))
-    graphs.backend.lowered = loops = {}
+    loops: dict[str, PrimFunc] = {}
+    graphs.backend.lowered = loops
     built = build_segments(graphs, jobs=1)
     return Compiled(finished(built, graphs.manifest(built), graphs.backend, threads), graphs, loops)
 

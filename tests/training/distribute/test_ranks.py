@@ -28,7 +28,7 @@ Found = dict[str, np.ndarray]
 
 
 def run(command: list[str], out: Path, *cases: str) -> Found:
-    """What the ranks that `command` starts found."""
+    """The findings of the ranks that `command` starts."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, str(out), *cases],

@@ -10,14 +10,15 @@ Numbers are the same. A scale with one rounding is in 64 bits before, and 32 aft
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tilewright.backend.board.fixed_point import scaled_parts
-from tilewright.relay.ir.expr import Call, Constant, Expr
+from tilewright.relay.ir.expr import Call, Constant, Expr, Function
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type_of import tensor_type_of
@@ -37,9 +38,12 @@ _WORD = 32
 def byte_layers(mod: IRModule) -> IRModule:
     """Rewrite what the kernels compute; see the module's docstring."""
     for rule in (_rule, _sums):
-        made = infer_type(mod).map_functions(lambda func, rule=rule: func.with_body(rewrite(func.body, rule)))
-        mod = infer_type(made)
+        mod = infer_type(infer_type(mod).map_functions(partial(_rewritten, rule)))
     return mod
+
+
+def _rewritten(rule: Callable[[Expr], Expr | None], func: Function) -> Function:
+    return func.with_body(rewrite(func.body, rule))
 
 
 @dataclass(frozen=True)

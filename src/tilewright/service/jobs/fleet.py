@@ -53,7 +53,7 @@ def borrowed(settings: Settings, key: str, alive: Callable[[], None]) -> Iterato
     try:
         session = _answer(asked, alive)
     except BaseException:
-        asked.add_done_callback(_give_back)
+        asked.add_done_callback(_return_device)
         raise
     at = f"tilewright-{secrets.token_hex(16)}"
     with session, socket.socket(socket.AF_UNIX) as listener:
@@ -86,7 +86,7 @@ def _answer(asked: Future[Session], alive: Callable[[], None]) -> Session:
         alive()
 
 
-def _give_back(asked: Future[Session]) -> None:
+def _return_device(asked: Future[Session]) -> None:
     """A device that came when nobody waited any more."""
     if asked.exception() is None:
         asked.result().close()

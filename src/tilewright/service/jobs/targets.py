@@ -10,14 +10,12 @@ from tilewright.errors import EnvironmentError_, InputError, TargetError
 from tilewright.target import PROCESSORS, Target
 from tilewright.target.boards import BOARDS
 from tilewright.target.microcontrollers import MICROCONTROLLERS
+from tilewright.target.spellings import TRIPLES, spelling
 
 #: What is made for a target.
 ARTIFACT, SOURCE, WASM = "artifact", "source", "wasm"
 #: Kinds of jobs that run the model.
 RUNNING = frozenset({"tune", "profile", "verify"})
-_TRIPLES = {
-    "x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-linux-gnu", "riscv64": "riscv64-linux-gnu",
-}  # fmt: skip
 _SHOWN = {"x86_64": "x86-64", "aarch64": "AArch64", "riscv64": "RISC-V"}
 #: Names of processors that alone would not say what they are.
 _NAMED = {("aarch64", "generic"): "aarch64", ("riscv64", "generic-rv64"): "riscv64"}
@@ -41,12 +39,12 @@ class Offered:
 def offered() -> Mapping[str, Offered]:
     """All targets, by name."""
     found = [Offered("cpu", "the processor of this service", "processor", "cpu")]
-    for architecture, triple in _TRIPLES.items():
+    for architecture in TRIPLES:
         for cpu in PROCESSORS[architecture]:
             name = _NAMED.get((architecture, cpu), cpu)
             title = f"{cpu}, {_SHOWN[architecture]}"
-            found.append(Offered(name, title, "processor", _spelled(triple, cpu)))
-    found += [Offered(name, name.replace("-", " ").title(), "board", spelling) for name, spelling in BOARDS.items()]
+            found.append(Offered(name, title, "processor", spelling(architecture, cpu)))
+    found += [Offered(name, name.replace("-", " ").title(), "board", target) for name, target in BOARDS.items()]
     found.append(Offered("c", "C source for processors with a system", "source", "c", SOURCE))
     for cpu in MICROCONTROLLERS:
         title = f"C source for {'any board' if cpu == 'generic' else cpu}"
@@ -91,17 +89,6 @@ def _need_glsl() -> None:
 
     glsl_compiler()
     raise EnvironmentError_("its compiler is a program, and a job's process starts none")
-
-
-def usual_spellings(architecture: str) -> list[str]:
-    """The targets of an architecture that need no name of a processor, the one with most features first."""
-    levels = ("x86-64-v4", "x86-64-v3", "x86-64-v2") if architecture == "x86_64" else ("generic", "generic-rv64")
-    known = [cpu for cpu in levels if cpu in PROCESSORS.get(architecture, {})]
-    return [_spelled(_TRIPLES[architecture], cpu) for cpu in known]
-
-
-def _spelled(triple: str, cpu: str) -> str:
-    return f"llvm -mtriple={triple} -mcpu={cpu}"
 
 
 def runs_here(target: Offered) -> bool:

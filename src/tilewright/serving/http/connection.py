@@ -32,7 +32,7 @@ _LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for statu
 
 
 class Fields:
-    """What the head of a request says; clients repeat theirs."""
+    """The head of a request, parsed; clients repeat theirs."""
 
     __slots__ = ("encoding", "expects", "header_length", "keep", "length", "method", "path")
 

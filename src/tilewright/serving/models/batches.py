@@ -46,7 +46,7 @@ class Joined:
         self._model, self.rows = model, rows
         self._names = [spec.name for spec in model.inputs]
         #: Memory of joined inputs, which the next batch uses again: fresh pages cost as much as the copies.
-        self._memory = [np.empty(0, np.uint8) for _ in model.inputs]
+        self._memory: list[Array] = [np.empty(0, np.uint8) for _ in model.inputs]
 
     def run(self, requests: Sequence[Request]) -> None:
         """Run a batch; every request gets its outputs, or an error of its own."""

@@ -50,7 +50,7 @@ class _Hoister(Rewriter):
             if collect(x, BufferLoad):
                 return self.found.setdefault(x, Var(f"fixed_{len(self.found)}", x.dtype))
             return x
-        return self.rebuild(x)  # type: ignore[no-any-return]
+        return self.rebuild(x)
 
     @nested
     def _is_fixed(self, x: Expr) -> bool:

@@ -51,7 +51,7 @@ class MpiRanks:
     @contextlib.contextmanager
     def _watched(self, what: str) -> Iterator[None]:
         """End all ranks, with a message, where a call takes longer than the ranks wait: it cannot be broken off."""
-        timer = threading.Timer(self._timeout, self._give_up, (what,))
+        timer = threading.Timer(self._timeout, self._abandon, (what,))
         timer.daemon = True
         timer.start()
         try:
@@ -59,7 +59,7 @@ class MpiRanks:
         finally:
             timer.cancel()
 
-    def _give_up(self, what: str) -> None:
+    def _abandon(self, what: str) -> None:
         text = (
             f"rank {self.rank}: another rank is gone, or was silent for {self._timeout:g} s, in {what}; all ranks end"
         )

@@ -52,7 +52,7 @@ def _conv2d_compute(attrs: Attrs, inputs: list[te.Tensor], _out: Any) -> list[te
 
 
 def _conv2d_flops(attrs: Attrs, types: Types, result: Any) -> Any:
-    return 2 * result.size * types[0].shape[3] * attrs["kernel_size"][0] * attrs["kernel_size"][1]  # type: ignore[union-attr]
+    return 2 * result.size * types[0].shape[3] * attrs["kernel_size"][0] * attrs["kernel_size"][1]  # type: ignore[attr-defined]
 
 
 register(

@@ -12,10 +12,10 @@ from tilewright.errors import TargetError, UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.rpc.board.loads import ARTIFACT
 from tilewright.rpc.client import RemoteModel, Session
-from tilewright.service.jobs.targets import usual_spellings
 from tilewright.service.jobs.work.compile import compiled
 from tilewright.service.jobs.work.job import Job
 from tilewright.target import Target
+from tilewright.target.spellings import usual_spellings
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
@@ -36,10 +36,10 @@ def target_there(job: Job) -> str:
     if about.get("loads", ARTIFACT) != ARTIFACT:
         raise UnsupportedError(f"{which} load {about['loads']}, which needs a compiler of C: use `tilewright rpc`")
     problem = TargetError(f"{which} are {about['architecture']}, which nothing is compiled for")
-    for spelling in [job.task["target"]] if job.task["target"] else usual_spellings(about["architecture"]):
+    for name in [job.task["target"]] if job.task["target"] else usual_spellings(about["architecture"]):
         try:
-            check_target(about, which, Target(spelling))
-            return spelling
+            check_target(about, which, Target(name))
+            return name
         except TargetError as error:
             problem = error
     raise problem
