@@ -8,7 +8,7 @@ from typing import Any
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import entry
 from tilewright.codegen.source.expressions import atom, flat_index, register_name, to_memory
-from tilewright.codegen.source.vector_registers import register_lanes
+from tilewright.codegen.source.vector_registers import register_vectors
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
@@ -66,10 +66,10 @@ def _allocate(b: SourceBuilder, stmt: s.Allocate) -> None:
     if buffer.scope not in d.scopes:
         raise UnsupportedError(f"{d.name} code has no storage scope {buffer.scope!r}; it has: {', '.join(d.scopes)}")
     b.registers.pop(buffer, None)  # copies of a loop's body may use it in different ways
-    lanes = register_lanes(stmt) if d.vector_type else 0
+    lanes, firsts = register_vectors(stmt) if d.vector_type else (0, [])
     if lanes:
-        names = [b.name((buffer, first), f"{b.name(buffer)}_{first}") for first in range(0, size, lanes)]
-        b.registers[buffer] = dict(zip(range(0, size, lanes), names))
+        names = [b.name((buffer, first), f"{b.name(buffer)}_{first}") for first in firsts]
+        b.registers[buffer] = dict(zip(firsts, names))
         kind = d.vector_type.format(type=d.memory_type(buffer.dtype), lanes=lanes)
         _declared(b, buffer, f"{kind} {', '.join(names)};", stmt.body)
         return

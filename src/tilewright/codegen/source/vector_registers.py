@@ -8,19 +8,23 @@ from tilewright.tir.stmt import Allocate, BufferStore
 from tilewright.tir.visitor import collect
 
 
-def register_lanes(stmt: Allocate) -> int:
-    """The lanes of the vectors that an array consists of; 0 where it is read or written otherwise, or by an index.
+def register_vectors(stmt: Allocate) -> tuple[int, list[int]]:
+    """The lanes of the vectors that an array consists of, and the first element of each that is accessed.
 
-    Compilers keep such arrays in memory where they are too long to be looked through.
+    No lanes where it is read or written otherwise, or by an index. Compilers keep such arrays in memory where they are
+    too long to be looked through.
     """
     buffer, size = stmt.buffer, stmt.buffer.constant_size()
     if buffer.scope != "local" or not size:
-        return 0
+        return 0, []
     accesses: list[BufferLoad | BufferStore] = [*collect(stmt.body, BufferLoad), *collect(stmt.body, BufferStore)]
     indices = {x.indices[0] if len(x.indices) == 1 else None for x in accesses if x.buffer is buffer}
     lanes = {_aligned_lanes(index) for index in indices}
     (width,) = lanes if len(lanes) == 1 else (0,)
-    return width if width and size % width == 0 else 0
+    if not width or size % width:
+        return 0, []
+    bases = (index.base for index in indices if isinstance(index, Ramp))
+    return width, sorted(base.value for base in bases if isinstance(base, IntImm))
 
 
 def _aligned_lanes(index: Expr | None) -> int:
