@@ -115,6 +115,19 @@ def test_the_verbs(tilewright: Command, lent, tmp_path: Path) -> None:
     assert outcome.status == 2 and "add --tracker HOST:PORT or --device HOST:PORT" in outcome.err
 
 
+def test_a_borrowed_board_is_verified(tilewright: Command, lent, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = saved(perceptron(), tmp_path / "net.onnx")
+    figures = tmp_path / "verified.json"
+    options = "--board", NAME, "--tracker", f"127.0.0.1:{lent[1]}", "--json", figures
+    outcome = tilewright("verify", model, *options)
+    assert outcome.status == 0, outcome.err
+    assert json.loads(figures.read_text())["passed"] and "ok       y: max|ours - ref| " in outcome.out
+    other = saved(perceptron(seed=1), tmp_path / "other.onnx")
+    outcome = tilewright("verify", model, *options, "--original", other, "--max-loss", "1%", "--loss", "relative")
+    assert outcome.status == 1 and "DIFFERS" in outcome.out and not json.loads(figures.read_text())["passed"]
+
+
 def test_a_board_on_a_line(start, tmp_path: Path) -> None:
     """Under qemu the worker has a pseudoterminal to it."""
     tools_of("virt")
