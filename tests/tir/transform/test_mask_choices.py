@@ -9,7 +9,8 @@ from tilewright import tir
 from tilewright.tir import expr as e
 from tilewright.tir import ir_builder
 from tilewright.tir.evaluate import interpret
-from tilewright.tir.stmt import PrimFunc
+from tilewright.tir.expr import BufferLoad
+from tilewright.tir.stmt import BufferStore, PrimFunc
 from tilewright.tir.transform.mask_choices import mask_choices
 from tilewright.tir.visitor import collect
 
@@ -56,4 +57,12 @@ def test_values_stay(name, dtype):
 
 def test_choices_by_sizes_stay():
     func = _function(lambda x, y, i: tir.select(i > 3, x, y), "float32")
+    assert mask_choices(func) is func
+
+
+def test_extremes_of_vectors_stay():
+    a, b = (tir.Buffer(name, (8,), "float32") for name in "ab")
+    run = (e.Ramp(tir.const(0), tir.const(1), 8),)
+    store = BufferStore(b, e.Max(BufferLoad(a, run), e.Broadcast(tir.const(0.0, "float32"), 8)), run)
+    func = PrimFunc("f", [a, b], store)
     assert mask_choices(func) is func

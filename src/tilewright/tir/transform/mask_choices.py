@@ -14,6 +14,8 @@ from tilewright.tir.visitor import rewrite
 def mask_choices(func: PrimFunc) -> PrimFunc:
     """`func` with selects, extremes and conjunctions of data computed by bits; what depends on sizes stays.
 
+    So do extremes of vectors, which have no branches.
+
         y[i] = select(x[i] > 0, x[i], 0)
     =>
         m = 0 - int32(x[i] > 0)
@@ -25,7 +27,7 @@ def mask_choices(func: PrimFunc) -> PrimFunc:
         return _choice(x.condition, x.true_value, x.false_value) if data.reaches(x.condition) else None
 
     def extreme(x: e.Max | e.Min) -> Expr | None:
-        if not data.reaches(x):
+        if x.dtype.lanes > 1 or not data.reaches(x):
             return None
         condition: Expr = x.a > x.b if isinstance(x, e.Max) else x.a < x.b
         if x.dtype.is_float:
