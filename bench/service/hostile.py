@@ -34,7 +34,7 @@ _MIB = 1 << 20
 _JOB_SECONDS, _JOB_MEMORY, _GROWTH = 20, 2048, 48 * _MIB
 #: Jobs that wait at a time.
 _TOGETHER = 24
-_LIMITS = ("--workers", "2", "--job-seconds", str(_JOB_SECONDS), "--job-memory", str(_JOB_MEMORY))
+_LIMITS = ("--job-seconds", str(_JOB_SECONDS), "--job-memory", str(_JOB_MEMORY))
 _FAIR = ("--running-of-owner", "1")
 
 
@@ -194,6 +194,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=2, help="more where others use the machine as well")
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--repeats", type=int, default=15)
     args = parser.parse_args()
@@ -202,7 +203,7 @@ def main() -> int:
         Path(folder).chmod(0o755)
         service = Processes(Path(folder) / "service")
         try:
-            service.serve(*_LIMITS, *(_FAIR if args.latency else ()))
+            service.serve("--workers", str(args.workers), *_LIMITS, *(_FAIR if args.latency else ()))
             if args.latency:
                 complaints = _latency(service, args.repeats)
             else:

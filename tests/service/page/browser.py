@@ -42,6 +42,10 @@ class Browser:
         """The value that a function body returns in the page."""
         return self.call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
 
+    def devtools(self, command: str, **parameters: Any) -> Any:
+        """The result of a command of Chromium's DevTools protocol."""
+        return self.call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
     def wait(self, script: str, *arguments: Any, seconds: float = 30.0) -> Any:
         """The value of a script once it is true; tells what is on the page where it never is."""
         end = time.monotonic() + seconds

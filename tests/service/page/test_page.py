@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.service.conftest import Service
 
 _PAGE = Path(tw.__file__).parent / "service" / "page"
+_CHECKS = Path(__file__).with_name("checks.js")
 #: Compiling shares the machine with other tests.
 _COMPILED = 240.0
 
@@ -48,8 +49,10 @@ def page(service: Service, downloads: Path) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def compiled(page: Browser, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(page: Browser, service: Service, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model whose job is shown, from the drop to the graph."""
+    page.open(f"{service.url}/ui/#/")
+    page.wait("return document.getElementById('file')")
     model = saved(convolution(), tmp_path_factory.mktemp("model") / "convolution.onnx")
     page.type("#file", str(model))
     page.wait("return document.querySelector('.progress') || document.querySelector('.tabs')", seconds=60)
@@ -168,6 +171,27 @@ def test_jobs_are_listed_and_compared(page: Browser, service: Service, compiled:
         "return document.querySelectorAll('.mark').length >= 2 && document.querySelectorAll('thead th').length"
     )
     assert columns >= 2
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_what_lighthouse_looks_at(page: Browser, service: Service, compiled: Path, width: int, colours: str) -> None:
+    media = [{"name": "prefers-color-scheme", "value": colours}]
+    page.devtools("Emulation.setEmulatedMedia", features=media)
+    page.devtools(
+        "Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600
+    )
+    found = {}
+    page.open(f"{service.url}/ui/#/jobs")
+    job = page.wait("return [...document.querySelectorAll('main a[href*=\"#/job/\"]')].at(-1)?.hash")
+    for place in ("#/", "#/jobs", job):
+        page.open(f"{service.url}/ui/{place}")
+        page.call("POST", "/refresh", {})
+        page.wait("return document.querySelector('.targets input, tbody tr, .tabs')")
+        found[place] = page.run(_CHECKS.read_text())
+    page.devtools("Emulation.clearDeviceMetricsOverride")
+    page.devtools("Emulation.setEmulatedMedia", features=[])
+    assert {place: lines for place, lines in found.items() if lines} == {}
 
 
 def test_nothing_went_wrong_in_the_page(page: Browser, compiled: Path) -> None:
