@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -31,6 +32,8 @@ _SET_DEATH_SIGNAL = 1
 #: The kernel ends the processes of jobs first where memory is short, and not the service.
 _FIRST_TO_END = b"1000"
 _LOG = "log.txt"
+#: Seconds in which threads that were joined leave the system, which may be busy.
+_LAST_SECONDS = 10.0
 
 
 class Running:
@@ -100,9 +103,11 @@ def main() -> None:
     from tilewright.service.jobs import process
 
     _warm_up()
-    threads = len(os.listdir("/proc/self/task"))
-    if threads != 1:  # another thread would be a way around what is dropped by one
-        sys.exit(f"the server of processes has {threads} threads")
+    deadline = time.monotonic() + _LAST_SECONDS
+    while (threads := len(os.listdir("/proc/self/task"))) != 1:  # another would be a way around what is dropped by one
+        if time.monotonic() > deadline:
+            sys.exit(f"the server of processes has {threads} threads")
+        time.sleep(0.01)
     gc.freeze()
     for line in sys.stdin.buffer:
         _reap()
