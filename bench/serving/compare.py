@@ -63,7 +63,7 @@ def server(command: list[str]) -> Iterator[Served]:
 def commands(args: argparse.Namespace) -> dict[str, list[str]]:
     """The servers to compare: name -> arguments of Python."""
     model = f"{args.name}={args.artifact}"
-    threads = ["--threads", str(args.threads)] if args.threads else []
+    threads = ["--instances", str(args.instances)] + (["--threads", str(args.threads)] if args.threads else [])
     ours = ["-m", "tilewright", "serve", model, "--no-grpc", *threads]
     found = {"batches": ours, "batches again": ours, "no batches": [*ours, "--max-batch", "1"]}
     if args.fixed:
@@ -93,7 +93,7 @@ def overhead(url: str, name: str, artifact: str, turns: int) -> None:
             else:
                 model.run(inputs)
             seconds.append(time.perf_counter() - began)
-    texts = [f"{kind} {1e3 * statistics.median(seconds):.3f} ms" for kind, seconds in times.items()]
+    texts = [f"{kind} {1e3 * statistics.median(s):.3f} ms (least {1e3 * min(s):.3f})" for kind, s in times.items()]
     print("overhead:", ", ".join(texts), flush=True)
 
 
@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument("--onnx")
     parser.add_argument("--clients", default="64")
     parser.add_argument("--only")
+    parser.add_argument("--instances", type=int, default=1)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--rounds", type=int, default=3)

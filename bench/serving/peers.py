@@ -62,9 +62,10 @@ def main() -> None:
     parser.add_argument("models", nargs="+")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--max-batch", type=int, default=32)
+    parser.add_argument("--instances", type=int, default=1)
     parser.add_argument("--threads", type=int)
     args = parser.parse_args()
-    settings = ModelSettings(max_batch=args.max_batch, threads=args.threads)
+    settings = ModelSettings(max_batch=args.max_batch, instances=args.instances, threads=args.threads)
     address = Address(port=args.port, grpc_port=None)
     serve(lambda: Repository(args.models, settings, load), Limits(), address, lambda _: print("serving at", flush=True))
 
