@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tilewright.backend.cpu.schedule.cache_sets import occupied_bytes
+from tilewright.backend.cpu.schedule.cache_sets import occupied_bytes, rows_in_sets
 from tilewright.backend.cpu.schedule.conv2d_workload import Conv2DWorkload
 from tilewright.backend.cpu.schedule.layout import conv2d_layouts
 from tilewright.machine import Cache, machine_of
@@ -37,3 +37,8 @@ def test_planes_a_power_of_two_apart_are_dear_to_read_plain(layout):
         return min(way.cost for way in ways if (way.data, way.out) == ("NCHW", layout))
 
     assert cost(64, 64) > 1.5 * cost(63, 65)
+
+
+@pytest.mark.parametrize(("stride", "rows"), [(2048, 8), (1024, 16), (4096, 4), (4096 + 64, 256), (1000, 256)])
+def test_rows_of_a_tile_have_half_of_the_ways_of_their_sets(stride, rows):
+    assert rows_in_sets(stride, SKYLAKE) == rows

@@ -19,7 +19,7 @@ from tilewright.backend.cpu.schedule.product import (
     product_cost,
     worth_sharing,
 )
-from tilewright.backend.cpu.schedule.product_spaces import DENSE, dense_block, dot_block
+from tilewright.backend.cpu.schedule.product_spaces import BATCH_MATMUL, DENSE, dense_block, dot_block
 from tilewright.backend.cpu.schedule.recurrent_cost import RecurrentWorkload, recurrent_cost, unit_block
 from tilewright.target import Target
 from tilewright.tir.visitor import post_order
@@ -178,3 +178,15 @@ def test_steps_of_small_layers_are_not_shared() -> None:
         layer = RecurrentWorkload(10, 1, 1, units, 16, ((4, units),))
         costs = [recurrent_cost(layer, {"tile_rows": 1, "shared": choice}, target).cycles for choice in (0, 1)]
         assert (costs[1] < costs[0]) == shared
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth"),
+    [(512, 768, 256), (512, 1024, 256), (512, 256, 1024), (1024, 256, 512), (256, 1024, 512), (1576, 768, 192)],
+)
+def test_products_of_computed_matrices_keep_their_rows_in_the_first_level_cache(rows, columns, depth) -> None:
+    workload = ProductWorkload(rows, columns, depth, constant=False)
+    chosen = BATCH_MATMUL.ranked(workload, Target("cpu -mcpu=cascadelake")).default
+    assert chosen["panel"] >= 2 * 16, chosen  # a broadcast for each multiply-add would be all that the ports do
+    moved_apart = depth * 4 % 4096 == 0
+    assert moved_apart or chosen["tile_rows"] <= 16 * 256 // depth, chosen

@@ -280,7 +280,8 @@ def _bytes(workload: ProductWorkload, blocking: Blocking, shares: _Shares, machi
     block = stripe * shares.block_tiles
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
     turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
-    l1, l2 = machine.panels_l1 * machine.l1.size, machine.panels_l2 * machine.l2.size
+    share = machine.panels_l2 if workload.constant else machine.kept_l2
+    l1, l2 = machine.panels_l1 * machine.l1.size, share * machine.l2.size
 
     rereads = 1 if panel + 2 * stripe <= l1 else shares.block_tiles
     written = shares.passes * rows * blocking.panel * 4 * machine.write_factor
@@ -301,14 +302,15 @@ def _with_traffic(
     whole = operands + workload.batch * workload.rows * workload.columns * 4
     rates = [level.share(shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)]
     l2_cycles = (moved.near + moved.written) / rates[0]
-    cost = replace(cost, l2=l2_cycles, stalls=machine.l2_stall * l2_cycles)
+    waited = machine.l2_stall if workload.constant else 0.0  # a panel that was just packed is one run of lines
+    cost = replace(cost, l2=l2_cycles, stalls=waited * l2_cycles)
     if whole <= machine.panels_l2 * machine.l2.size * shares.workers:
         return cost
     far = rates[1] if whole <= machine.l3.size else rates[2]
     streamed = moved.weights / far
     core = replace(cost, fixed=0.0).cycles
     hidden = (machine.prefetched if blocking.ahead else unasked) * min(core, streamed)
-    stalls = cost.stalls + (0.0 if blocking.ahead else machine.l2_stall * (1 - unasked) * min(core, streamed))
+    stalls = cost.stalls + (0.0 if blocking.ahead else waited * (1 - unasked) * min(core, streamed))
     beyond = streamed + moved.data / far
     if whole <= machine.l3.size:
         return replace(cost, stalls=stalls, hidden=hidden, l3=beyond)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tilewright import te
+from tilewright.backend.cpu.schedule.cache_sets import rows_in_sets
 from tilewright.backend.cpu.schedule.dense import schedule_batch_matmul, schedule_dense
 from tilewright.backend.cpu.schedule.dot_product import schedule_conv2d_dot, schedule_dense_dot
 from tilewright.backend.cpu.schedule.product import (
@@ -101,9 +102,17 @@ def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace
     widths = [count * lanes for count in _VECTORS if workload.columns % (count * lanes) == 0]
     widths = widths or [w for w in (lanes // 2, lanes // 4) if w and workload.columns % w == 0]
     space = ConfigSpace()
-    pairs = [(w, r) for w in widths or [min(workload.columns, 2 * lanes)] for r in _tile_rows(workload, w, target)]
+    widths = widths or [min(workload.columns, 2 * lanes)]
+    most = _rows_apart(workload, target)
+    pairs = [(w, r) for w in widths for r in _tile_rows(workload, w, target) if r <= most]
     space.define_joint(("panel", "tile_rows"), pairs)
     return space
+
+
+def _rows_apart(workload: ProductWorkload, target: Target) -> int:
+    """The rows of a tile of which the first-level cache keeps a line each; one matrix of whole pages is moved apart."""
+    row = workload.depth * workload.itemsize
+    return _TILE_ROWS if workload.batch == 1 and row % target.machine.page == 0 else rows_in_sets(row, target.machine)
 
 
 def dense_dot_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
