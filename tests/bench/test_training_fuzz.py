@@ -1,0 +1,35 @@
+"""The fuzzer of training graphs: a few seeds, which PyTorch and this package compute alike; it sees a wrong gradient."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the fuzzer compares with PyTorch")
+
+from bench.fuzz import training_worker as worker
+from bench.fuzz.training_draw import draw_network
+from bench.fuzz.training_graphs import survey
+from bench.fuzz.worker import RIGHT, WRONG
+
+
+def test_seeds_by_both_interfaces_are_right() -> None:
+    found = survey(range(4), None)
+    assert [one.outcome for one in found] == [RIGHT] * 4, found
+
+
+def test_a_seed_draws_the_same_network_each_time() -> None:
+    (first, x, target), (second, x_again, _) = draw_network(11), draw_network(11)
+    assert first.text() == second.text() and torch.equal(x, x_again)
+    assert torch.equal(first(x, target), second(x, target))
+
+
+def test_a_wrong_gradient_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = worker.by_pytorch
+
+    def wrong(*args: object) -> dict[str, object]:
+        made = right(*args)  # type: ignore[arg-type]
+        name = next(name for name in made if name.startswith("gradient of"))
+        return {**made, name: made[name] * 1.001}
+
+    monkeypatch.setattr(worker, "by_compile", wrong)
+    assert worker.judge(0).outcome == WRONG
