@@ -33,6 +33,7 @@ from tilewright.driver.vm.source import write_program_source
 from tilewright.errors import UnsupportedError
 from tilewright.frontend.formats.table import ModelSource, initial_states
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.memory.in_place import UPDATES
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.request import ExampleInputs as ExampleInputs
@@ -223,7 +224,8 @@ def export_source(
 
         return first_within([program], Path(path), target, limits)
 
-    find = partial(states_of, pairs=states, first=partial(initial_states, model, signature), given=first)
+    initial, in_place = partial(initial_states, model, signature), UPDATES in mod["main"].attrs
+    find = partial(states_of, pairs=states, first=initial, given=first, in_place=in_place)
 
     def straight(graphs: Sequence[tuple[str, IRModule]], file: Path) -> Exported:
         return write_source(graphs, backend, file, name, freestanding, sealed, oblivious, find)

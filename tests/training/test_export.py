@@ -96,7 +96,7 @@ int main(void) {
     if (code) return code;
     printf("%.9g\\n", (double)loss);
   }
-  for (int i = 0; i < 6; i++) printf("%.9g\\n", (double)state.w[state.turn][i]);
+  for (int i = 0; i < 6; i++) printf("%.9g\\n", (double)state.w[i]);
   exit(0); /* a return would end in a loop on a board */
 }
 """

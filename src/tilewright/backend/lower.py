@@ -17,6 +17,7 @@ from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.symbolic import size_vars
 from tilewright.relay.ir.type import tensor_types
 from tilewright.relay.ir.visitor import calls, post_order
+from tilewright.relay.transform.memory.in_place import IN_PLACE
 from tilewright.tir.op import const
 from tilewright.tir.position import Position
 from tilewright.tir.stmt import PrimFunc
@@ -148,7 +149,8 @@ def lower_task(function: Function, name: str, backend: Backend, config: Mapping[
     """The kernel `name` of a fused function: parameters are its input tensors in order, then its outputs.
 
     `config` is a configuration of its search space; by default the one that was chosen with the layout, else the one of
-    least cost. The attribute "choice" says what it is (`topi.schedule.choice.Choice`).
+    least cost. The attribute "choice" says what it is (`topi.schedule.choice.Choice`). A kernel that writes over one of
+    its inputs promises no more that none overlap.
     """
     with te.index_type(index_type_of(function)):
         fused = to_compute(function)
@@ -156,7 +158,8 @@ def lower_task(function: Function, name: str, backend: Backend, config: Mapping[
         choice = backend.choice(fused.outputs, config)
         args = [*fused.inputs, *fused.outputs, *size_vars(function)]
         *_, (_, func) = backend.lower_stages(backend.schedule(fused.outputs, config), args, name)
-    return func.with_body(func.body, choice=choice)
+    alone = {} if function.attrs.get(IN_PLACE) is None else {"noalias": False}
+    return func.with_body(func.body, choice=choice, **alone)
 
 
 def compute_positions(function: Function) -> dict[str, Position]:

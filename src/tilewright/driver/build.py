@@ -21,6 +21,7 @@ from tilewright.relay.ir.structural import structural_hash
 from tilewright.relay.ir.symbolic import close_dims, size_vars
 from tilewright.relay.ir.type import TensorType, Type, tensor_types, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
+from tilewright.relay.transform.memory.in_place import update_in_place
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
 from tilewright.runtime.artifact import weights_bytes
 from tilewright.runtime.manifest import Manifest
@@ -121,6 +122,7 @@ def memory_plan(mod: IRModule, backend: Backend) -> MemoryPlan:
 def plan_segments(modules: Sequence[tuple[str, IRModule]], backend: Backend) -> PlannedSegments:
     """Plan the memory of the `main` of several modules, each with the name of its entry, and share equal kernels."""
     with trace.span("plan memory"):
+        modules = [(name, update_in_place(mod)) for name, mod in modules]
         memories = [memory_plan(mod, backend) for _, mod in modules]
     for (name, mod), memory in zip(modules, memories, strict=True):
         if backend.is_here:  # another machine may be larger

@@ -4,7 +4,8 @@
     int tilewright_NAME_step(&state, inputs, outputs, workspace, size);        one step, checked as _run is
 
 A state is an input of the model and the result that is this input of the next step. The struct has both, which change
-roles: nothing is copied, and after an error the states are what they were.
+roles: nothing is copied, and after an error the states are what they were. States that the model updates in place are
+there once; a step whose arguments are refused changes nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ _NEXT = ":next"
 _DECLARED = """
 /* The model {name} in steps: its states between them, which the caller keeps, one struct a stream. */
 typedef struct {{
-  int32_t turn; /* the half that holds the states now */
 {fields}
 }} tilewright_{name}_state;
 
@@ -36,7 +36,7 @@ void tilewright_{name}_init(tilewright_{name}_state *state);
 void tilewright_{name}_reset(tilewright_{name}_state *state);
 
 /* One step. The pointers are those of tilewright_{name}_run without the states: {inputs} in, {outputs} out.
-   Returns what that does; after an error the states are as before. */
+   Returns what that does; {after}. */
 int tilewright_{name}_step(tilewright_{name}_state *state, const void *const *inputs, void *const *outputs,
                            void *workspace, size_t workspace_size);
 """
@@ -44,7 +44,6 @@ int tilewright_{name}_step(tilewright_{name}_state *state, const void *const *in
 _DEFINED = """
 void tilewright_{name}_init(tilewright_{name}_state *state) {{
 {tables}  size_t i;
-  state->turn = 0;
 {fills}}}
 
 void tilewright_{name}_reset(tilewright_{name}_state *state) {{
@@ -58,21 +57,33 @@ int tilewright_{name}_step(tilewright_{name}_state *state, const void *const *in
   int code;
   if (!state{null_tests}) return 1;
 {pointers}  code = tilewright_{name}_run(all_inputs, all_outputs, workspace, workspace_size);
-  if (code == 0) state->turn = 1 - state->turn;
-  return code;
+{turn}  return code;
 }}
 """
 
 
 @dataclass(frozen=True)
 class State:
-    """A state of a stream: its field in C, the numbers of the input and the output that it is, its first values."""
+    """A state of a stream: its field in C, the numbers of the input and the output that it is, its first values; and
+    whether the model writes the one over the other.
+    """
 
     field: str
     spec: TensorSpec
     input: int
     output: int
     first: Array
+    in_place: bool = False
+
+    @property
+    def now(self) -> str:
+        """The values in C, of before a step."""
+        return f"state->{self.field}" + ("" if self.in_place else "[state->turn]")
+
+    @property
+    def next(self) -> str:
+        """Those of after it."""
+        return self.now if self.in_place else f"state->{self.field}[1 - state->turn]"
 
 
 def states_of(
@@ -80,11 +91,13 @@ def states_of(
     pairs: Mapping[str, str] | None = None,
     first: Callable[[], Mapping[str, Array]] = dict,
     given: Mapping[str, Array] | None = None,
+    in_place: bool = False,
 ) -> list[State]:
     """The states of a model: those that it declares, and `pairs` of an input's name and an output's.
 
-    `first` returns the values of declared ones before the first step, `given` are others; the rest are zeros. Raises
-    `InputError` for names that are not there and pairs of unlike tensors, `UnsupportedError` for symbolic sizes.
+    `first` returns the values of declared ones before the first step, `given` are others; the rest are zeros. `pairs`
+    may be updated `in_place`. Raises `InputError` for names that are not there and pairs of unlike tensors,
+    `UnsupportedError` for symbolic sizes.
     """
     inputs = {spec.name: index for index, spec in enumerate(interface.inputs)}
     outputs = {spec.name: index for index, spec in enumerate(interface.outputs)}
@@ -105,7 +118,7 @@ def states_of(
         fits = field[:1].isalpha() and field not in taken
         made = field if fits else f"state{len(states)}"
         initial = np.asarray(values.get(name, np.zeros(spec.static_shape)), spec.numpy)
-        states.append(State(made, spec, inputs[name], outputs[result], initial))
+        states.append(State(made, spec, inputs[name], outputs[result], initial, in_place and name in (pairs or ())))
     return states
 
 
@@ -120,28 +133,33 @@ def stream_declarations(name: str, interface: CInterface, states: Sequence[State
     """The struct and the functions of the header; nothing without states."""
     if not states:
         return ""
-    fields = "\n".join(f"  {c_type(one.spec)} {one.field}[2][{_count(one)}];" for one in states)
+    turn = [] if _all_in_place(states) else ["  int32_t turn; /* the half that holds the states now */"]
+    halves = [f"{one.field}{'' if one.in_place else '[2]'}" for one in states]
+    fields = "\n".join([*turn, *(f"  {c_type(s.spec)} {name}[{_count(s)}];" for s, name in zip(states, halves))])
+    after = "after an error the states are as before" if turn else "where it refuses its arguments nothing is changed"
     inputs = len(interface.inputs) - len(states)
-    return _DECLARED.format(name=name, fields=fields, inputs=inputs, outputs=len(interface.outputs) - len(states))
+    outputs = len(interface.outputs) - len(states)
+    return _DECLARED.format(name=name, fields=fields, inputs=inputs, outputs=outputs, after=after)
 
 
 def stream_text(name: str, interface: CInterface, states: Sequence[State]) -> str:
     """The functions; nothing without states."""
     if not states:
         return ""
-    tables = fills = ""
+    turns = not _all_in_place(states)
+    tables, fills = "", "  state->turn = 0;\n" if turns else ""
     for one in states:
         table, value = _first(one)
         tables += table
-        fills += f"  for (i = 0; i < {_count(one)}; i++) state->{one.field}[0][i] = {value};\n"
+        begun = f"state->{one.field}{'' if one.in_place else '[0]'}"
+        fills += f"  for (i = 0; i < {_count(one)}; i++) {begun}[i] = {value};\n"
     pointers, null_tests = "", ""
-    for kind, specs, half in (("input", interface.inputs, "turn"), ("output", interface.outputs, "1 - turn")):
-        fields = {one.input if kind == "input" else one.output: one.field for one in states}
+    for kind, specs in (("input", interface.inputs), ("output", interface.outputs)):
+        own = {one.input: one.now for one in states} if kind == "input" else {one.output: one.next for one in states}
         others = iter(range(len(specs)))
         null_tests += f" || !{kind}s" if len(specs) > len(states) else ""
         for index in range(len(specs)):
-            turn = half.replace("turn", "state->turn")
-            source = f"state->{fields[index]}[{turn}]" if index in fields else f"{kind}s[{next(others)}]"
+            source = own[index] if index in own else f"{kind}s[{next(others)}]"
             pointers += f"  all_{kind}s[{index}] = {source};\n"
     unused = "".join(
         f"  (void){kind}s;\n"
@@ -156,7 +174,12 @@ def stream_text(name: str, interface: CInterface, states: Sequence[State]) -> st
         output_count=len(interface.outputs),
         null_tests=null_tests,
         pointers=unused + pointers,
+        turn="  if (code == 0) state->turn = 1 - state->turn;\n" if turns else "",
     )
+
+
+def _all_in_place(states: Sequence[State]) -> bool:
+    return all(one.in_place for one in states)
 
 
 def _count(state: State) -> int:

@@ -24,7 +24,8 @@ from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, Tupl
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.visitor import post_order
-from tilewright.relay.transform.memory.plan_memory import is_alias, plan_memory
+from tilewright.relay.transform.memory.in_place import is_renamed
+from tilewright.relay.transform.memory.plan_memory import plan_memory
 from tilewright.runtime.signature import TensorSpec
 from tilewright.support.dtype import DType
 
@@ -79,7 +80,7 @@ class _Writer:
             self.entries[node] = [self.entries[node.tuple_value][node.index]]
         elif isinstance(node, Call):
             assert isinstance(node.op, Function)
-            name = NOP if is_alias(node) else self.names[node]
+            name = NOP if is_renamed(node) else self.names[node]
             inputs = [entry for given in node.args for entry in self.entries[given]]
             counts = {"num_inputs": str(len(inputs)), "num_outputs": str(len(tensor_types(node.checked_type)))}
             attrs = {"func_name": name, "flatten_data": "0", **counts}

@@ -24,7 +24,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.registry import Op
 from tilewright.relay.ir.type import TensorType, tensor_types
 from tilewright.relay.ir.visitor import post_order
-from tilewright.relay.transform.memory.plan_memory import is_alias
+from tilewright.relay.transform.memory.in_place import is_renamed
 from tilewright.target import Target
 from tilewright.tir.stmt import PrimFunc
 
@@ -65,7 +65,7 @@ def kernels_of(mod: IRModule, target: Target) -> list[PrimFunc]:
     """The kernels of an optimized module by the names of its graph (`is_graph`)."""
     calls = [node for node in post_order(mod["main"].body) if isinstance(node, Call)]
     tasks, names = extract_tasks(calls)
-    used = {names[call] for call in calls if not is_alias(call)}
+    used = {names[call] for call in calls if not is_renamed(call)}
     return [lower_function(task.function, task.name, target) for task in tasks if task.name in used]
 
 

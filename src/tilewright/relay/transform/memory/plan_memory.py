@@ -8,6 +8,7 @@ whole slice is its input's storage, and the parts of a concatenation are compute
 bytes with one that is live in the same kernel, not even the result of an elementwise kernel with its input: kernels
 promise LLVM that their parameters do not alias. Where kernels are compiled first, they say what they allow: the scratch
 memory of each is then part of the arena, and results lie over inputs that no later kernel reads (`KernelMemory`).
+Results that are inputs of the next run are written over these (`in_place`).
 
 Where a size is symbolic, the positions in the arena are found at run time (`runtime.shape_program`): the plan then says
 which buffers there are, how large each is and when it is live, and a storage is a position within one of them.
@@ -34,11 +35,11 @@ from tilewright.relay.op.views import (
     assign_joins,
     cut_offsets,
     is_free,
-    is_reshape,
     joins_contiguously,
     single_call,
 )
 from tilewright.relay.transform.memory.execution_order import execution_order
+from tilewright.relay.transform.memory.in_place import UPDATES, is_renamed, update_order, written_over
 from tilewright.relay.transform.memory.shared_offsets import Piece, shared_offsets
 
 #: Bytes to which values in the arena are aligned unless a device wants others: a cache line, and a vector register.
@@ -166,7 +167,7 @@ def plan_memory(
     for buffer in outputs:
         _outermost(buffer)[0].is_result = True
     free = _assign_joins(values, part_alignment)
-    copied = _assign_outputs(outputs, values)
+    copied = _assign_outputs(outputs, values, _behind(main))
     buffers = list(dict.fromkeys(buffer for some in values.buffers.values() for buffer in some))
     arena = _merge_lifetimes([*buffers, *values.scratch.values()])
     # where the inputs are symbolic, all positions are found at run time: workspaces may depend on their sizes too
@@ -234,12 +235,19 @@ def _are_aligned(offsets: Iterable[Dim], alignment: int) -> bool:
     return alignment == 1 or all(isinstance(offset, int) and offset % alignment == 0 for offset in offsets)
 
 
-def _assign_outputs(outputs: list[_Buffer], values: _Values) -> list[tuple[_Buffer, int]]:
-    """Let kernels write outputs where they belong; the outputs that must be copied there instead."""
+def _behind(main: Function) -> set[int]:
+    """The outputs that are written over inputs which other kernels may still read."""
+    fields = main.body.fields if isinstance(main.body, Tuple) else (main.body,)
+    return {result for _, result in main.attrs.get(UPDATES, ()) if written_over(fields[result]) is None}
+
+
+def _assign_outputs(outputs: list[_Buffer], values: _Values, behind: set[int]) -> list[tuple[_Buffer, int]]:
+    """Let kernels write outputs where they belong; the outputs that must be copied there instead, and those `behind`."""
     has_parts = {buffer.within[0] for some in values.buffers.values() for buffer in some if buffer.within}
     copied: list[tuple[_Buffer, int]] = []
     for index, buffer in enumerate(outputs):
-        if buffer.where is Where.ARENA and buffer.within is None and buffer not in has_parts:
+        own = buffer.where is Where.ARENA and buffer.within is None and buffer not in has_parts
+        if own and index not in behind:
             buffer.where, buffer.position = Where.OUTPUT, index
         else:
             copied.append((buffer, index))
@@ -272,23 +280,12 @@ def _merge_lifetimes(buffers: list[_Buffer]) -> list[_Buffer]:
     return list(bases)
 
 
-def is_alias(call: Call) -> bool:
-    """True for a call of a primitive function that only renames the shape of its one argument."""
-    if not isinstance(call.op, Function) or len(call.op.params) != 1:
-        return False
-    body = call.op.body
-    while is_reshape(body):
-        assert isinstance(body, Call)
-        body = body.args[0]
-    return body is call.op.params[0]
-
-
 def _collect(main: Function, part_alignment: int, kernels: Kernels | None) -> _Values:
     """The buffers of every node, with the span of kernels in which each is live."""
     values = _Values(kernels=kernels)
     for ordinal, param in enumerate(main.params):
         values.buffers[param] = [_Buffer(param_type(param).nbytes, -1, -1, Where.INPUT, ordinal)]
-    for node in execution_order(main.body):
+    for node in update_order(execution_order(main.body)):
         if node in values.buffers:
             continue
         if isinstance(node, Constant):
@@ -308,7 +305,7 @@ def _collect(main: Function, part_alignment: int, kernels: Kernels | None) -> _V
 
 def _view(call: Call, values: _Values, part_alignment: int) -> list[_Buffer] | None:
     """The buffers of a call that needs no kernel, its argument's or runs of it; else None."""
-    if is_alias(call):
+    if is_renamed(call):
         return values.buffers[call.args[0]]
     inner = single_call(call)
     offsets = cut_offsets(inner) if inner is not None else None
