@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from tilewright.training.distribute.reduce import TopK as TopK
     from tilewright.training.distribute.trainer import DistributedTrainer as DistributedTrainer
     from tilewright.training.export import export_step as export_step
+    from tilewright.training.hub.client import HubSession as HubSession
+    from tilewright.training.hub.server import Hub as Hub
+    from tilewright.training.hub.server import HubSettings as HubSettings
     from tilewright.training.loop import EarlyStop as EarlyStop
     from tilewright.training.loop import fit as fit
     from tilewright.training.loss import loss_of as loss_of
@@ -53,6 +56,9 @@ _PUBLIC = {
     "EarlyStop": "tilewright.training.loop",
     "Frozen": "tilewright.training.rules.groups",
     "Grouped": "tilewright.training.rules.groups",
+    "Hub": "tilewright.training.hub.server",
+    "HubSession": "tilewright.training.hub.client",
+    "HubSettings": "tilewright.training.hub.server",
     "Link": "tilewright.training.distribute.buckets",
     "Lion": "tilewright.training.rules.lion",
     "LossScale": "tilewright.training.rules.loss_scale",
