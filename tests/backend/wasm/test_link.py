@@ -127,7 +127,7 @@ def test_only_what_is_reached_is_in_the_module() -> None:
 
 def test_names_and_sections_of_the_user() -> None:
     parts = [read_object(data) for data in objects()]
-    made = link(parts, {"f": "pick"}, [("about", b"text")], has_names=True)
+    made = link(parts, {"f": "pick"}, [("about", lambda heap: b"text")], has_names=True)
     assert b"\5about" + b"text" in made and b"\4pick" in made
     assert instance(made)[1]["f"]
 

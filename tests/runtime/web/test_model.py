@@ -14,8 +14,14 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
+from tilewright.backend.wasm.link import link
+from tilewright.backend.wasm.object_file import read_object
+from tilewright.backend.wasm.run_text import run_text
+from tilewright.codegen.llvm import compile_object
 from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.runtime.web.description import SECTION
 from tilewright.runtime.web.model import WebModel
+from tilewright.target import Target
 
 pytest.importorskip("wasmtime", reason="needs the package wasmtime")
 NODE = shutil.which("node")
@@ -162,3 +168,91 @@ def test_what_no_module_is_made_of_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be a file's name on the web"):
         model.export_web(tmp_path, "a b")
     assert not list(tmp_path.iterdir())
+
+
+@needs_node
+def test_threads_find_the_same_bits_in_node(tmp_path: Path) -> None:
+    model = make_model(
+        [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Softmax", ["p"], ["y"])],
+        {"x": (TensorProto.FLOAT, (64, 96))},
+        {"y": (TensorProto.FLOAT, (64, 96))},
+        {"w": np.random.default_rng(0).standard_normal((96, 96)).astype("float32")},
+    )
+    compiled(model).export_web(tmp_path)
+    script = """
+const x = Float32Array.from({ length: 64 * 96 }, (_, i) => Math.sin(i)), found = [];
+for (const options of [{ threads: 1 }, { threads: 2 }, { threads: 3 }, { threads: 2, worker: true }]) {
+  const model = await load(undefined, options);
+  let text = "";
+  for (let run = 0; run < 20; run++) {
+    const { y } = await model.run({ x });
+    text += new Uint32Array(y.data.buffer).join();
+  }
+  found.push(text);
+  console.log(model.threads);
+  model.close();
+  await model.run({ x }).catch((error) => console.log(error instanceof TilewrightError, /closed/.test(error.message)));
+}
+console.log(new Set(found).size);"""
+    lines = in_node(tmp_path, script).splitlines()
+    assert lines == ["1", "true true", "2", "true true", "3", "true true", "2", "true true", "1"]
+
+
+#: Two regions; in the first the worker that the input names fails: it returns 7, or divides by zero where that is 9.
+FAILING = """
+target triple = "wasm32-unknown-unknown"
+declare i32 @tilewright_regions(ptr, i32, ptr, ptr)
+define i32 @part(ptr %slots, ptr %ctx) {
+  %x = load ptr, ptr %slots
+  %fails = load i32, ptr %x
+  %code.p = getelementptr i32, ptr %x, i32 1
+  %code = load i32, ptr %code.p
+  %worker = load i32, ptr %ctx
+  %region.p = getelementptr i8, ptr %ctx, i32 16
+  %region = load i32, ptr %region.p
+  %here = icmp eq i32 %worker, %fails
+  %now = icmp eq i32 %region, 0
+  %bad = and i1 %here, %now
+  br i1 %bad, label %fail, label %fine
+fail:
+  %left = sub i32 %code, 9
+  %trap = sdiv i32 7, %left
+  store volatile i32 %trap, ptr %code.p
+  ret i32 %code
+fine:
+  ret i32 0
+}
+define i32 @main__entry(ptr %slots, ptr %ctx) {
+  %code = call i32 @tilewright_regions(ptr @part, i32 2, ptr %slots, ptr %ctx)
+  ret i32 %code
+}
+"""
+
+
+@needs_node
+def test_a_failure_in_one_thread_ends_the_run_of_all(tmp_path: Path) -> None:
+    compiled(perceptron()).export_web(tmp_path)
+    parts = [read_object(compile_object(text, Target("wasm"))) for text in (FAILING, run_text("main", True))]
+    data = {"format": 2, "inputs": [{"name": "x", "shape": [2], "dtype": "int32"}], "outputs": [], "weights": 0,
+            "arena": 0, "scratch": 0, "workers": 8, "alignment": 64, "messages": []}  # fmt: skip
+    section = (SECTION, lambda heap: json.dumps({**data, "heap": heap}).encode())
+    exports = {"run": "run", "serve": "serve"}
+    (tmp_path / "failing.wasm").write_bytes(link(parts, exports, [section], shares_memory=True))
+    script = """
+const source = new URL("failing.wasm", import.meta.url);
+for (const worker of [0, 1, 2]) {
+  const model = await load(source, { threads: 3 }), say = ({ message }) => console.log(message);
+  for (let turn = 0; turn < 20; turn++) {
+    await model.run({ x: Int32Array.of(worker, 7) }).then(() => console.log("no error"), say);
+    await model.run({ x: Int32Array.of(5, 7) });
+  }
+  await model.run({ x: Int32Array.of(worker, 9) }).then(() => console.log("no error"), say);
+  await model.run({ x: Int32Array.of(5, 7) }).catch(say);
+}"""
+    lines = in_node(tmp_path, script).splitlines()
+    assert len(lines) == 3 * 22
+    for worker in range(3):
+        *codes, fault, closed = lines[22 * worker : 22 * worker + 22]
+        assert set(codes) == {"the model stopped: code 7"}
+        assert fault.startswith("the model stopped with a fault")
+        assert closed == "the model was closed, or stopped with a fault: load it again"

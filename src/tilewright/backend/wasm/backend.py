@@ -17,7 +17,7 @@ from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.wasm import WasmModule
-from tilewright.runtime.web.description import SECTION, described
+from tilewright.runtime.web.description import SECTION, Description
 from tilewright.runtime.web.model import WebModel
 from tilewright.support import knobs
 from tilewright.target import Target
@@ -63,13 +63,19 @@ class WasmBackend(CpuBackend):
 
     def finish(self, code: bytes, manifest: Manifest, weights_bytes: int) -> bytes:
         """The modules of all variants, each with the model's description in it."""
-        section = described(manifest, weights_bytes, str(self.target))
-        run = self.assemble(run_text(manifest.entry)) if manifest.program is None else b""
-        parts = [split_objects(part) for part in (*split_objects(code), run)]
-        exports = {"run": "run", **({"plan": f"{manifest.entry}__plan"} if manifest.dynamic is not None else {})}
+        description = Description(manifest, weights_bytes, str(self.target))
+        has_threads = self.target.supports("simd128")  # engines with vectors have atomic instructions
+        parts = [
+            split_objects(part) for part in (*split_objects(code), self.assemble(run_text(manifest.entry, has_threads)))
+        ]
+        exports = {"run": "run"}
+        if has_threads:
+            exports["serve"] = "serve"
+        if manifest.dynamic is not None:
+            exports["plan"] = f"{manifest.entry}__plan"
         names = bool(knobs.DEBUG_INFO.get())
         modules = [
-            link([read_object(data) for data in objects], exports, [(SECTION, section)], names)
+            link([read_object(data) for data in objects], exports, [(SECTION, description.section)], names, True)
             for objects in zip(*parts, strict=True)
         ]
         return bundle_objects(modules)

@@ -3,12 +3,13 @@
     link([read_object(code), …], {"run": "run"})   ->   a module that exports `run`, `memory` and `__heap_base`
 
 The memory begins with the stack, which grows down towards address 0, so that a call too deep traps; data follow, and
-`__heap_base` is the first byte behind them. Functions that nothing defines are imported from `env`.
+`__heap_base` is the first byte behind them. Functions that nothing defines are imported from `env`, and so is the
+memory where instances of several threads are to have the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilewright.backend.wasm.binary import MAGIC, custom, damaged, number, padded, section, signed, text, vector
@@ -34,6 +35,7 @@ _STACK = 1 << 20  # bytes; kernels keep register tiles and small packs there
 _ALIGNMENT = 64  # of the heap
 _I32, _FUNCREF, _CONST, _END = b"\x7f", b"\x70", b"\x41", b"\x0b"
 _MOST_DATA = 1 << 31  # bytes; beyond are addresses of no module
+_MOST_PAGES = 1 << 16  # that addresses of 32 bits reach
 
 #: A function or data segment: the number of its object, its kind, and its index there.
 Key = tuple[int, int, int]
@@ -126,27 +128,32 @@ class _Layout:
 
 
 def link(
-    objects: Sequence[ObjectFile], exports: Mapping[str, str], sections: Sequence[tuple[str, bytes]] = (),
-    has_names: bool = False,
+    objects: Sequence[ObjectFile], exports: Mapping[str, str],
+    sections: Sequence[tuple[str, Callable[[int], bytes]]] = (), has_names: bool = False, shares_memory: bool = False,
 ) -> bytes:  # fmt: skip
     """The module of objects, its exports by name: functions of the objects, `memory` and `__heap_base`.
 
-    `sections` are custom ones put behind it; with `has_names` functions have their names in it, for profilers. Raises
-    `ArtifactError` where something is defined twice, or nowhere.
+    `sections` are custom ones put behind it, by functions of `__heap_base`; with `has_names` functions have their names
+    in it, for profilers. With `shares_memory` the memory is imported, as ``env.memory``, before all functions, and
+    `__stack_pointer` exported, so that each instance can have a stack of its own. Raises `ArtifactError` where
+    something is defined twice, or nowhere.
     """
     layout = _Layout(objects, exports)
     bodies = [_filled(layout, key) for key in layout.functions]
     segments = [(layout.addresses[key], _filled(layout, key)) for key in layout.addresses]
     signatures = [layout.type_index(_type_of(objects, key)) for key in layout.functions]
-    imported = [(entry.name, layout.type_index(entry.type)) for entry in layout.imports.values()]
+    imported = [(entry.name, b"\0" + number(layout.type_index(entry.type))) for entry in layout.imports.values()]
+    pages = number(-(-layout.heap // _PAGE))
+    if shares_memory:
+        imported.insert(0, ("memory", b"\2\1" + pages + number(_MOST_PAGES)))
     parts = [
         section(1, [vector(list(layout.types))]),
-        section(2, [vector([text("env") + text(name) + b"\0" + number(kind) for name, kind in imported])]),
+        section(2, [vector([text("env") + text(name) + what for name, what in imported])]),
         section(3, [vector([number(index) for index in signatures])]),
         section(4, [vector([_FUNCREF + _limits(len(layout.table) + 1)])]),
-        section(5, [vector([b"\0" + number(-(-layout.heap // _PAGE))])]),
+        *([] if shares_memory else [section(5, [vector([b"\0" + pages])])]),
         section(6, [vector([_I32 + b"\1" + _constant(_STACK), _I32 + b"\0" + _constant(layout.heap)])]),
-        section(7, [vector([*_exports(layout, exports), text("memory") + b"\2\0", text("__heap_base") + b"\3\1"])]),
+        section(7, [vector(list(_exports(layout, exports, shares_memory)))]),
     ]
     if layout.table:
         entries = vector([number(function) for function in layout.table])
@@ -155,7 +162,7 @@ def link(
     kept = [b"\0" + _constant(address) + number(len(body)) + body for address, body in segments if any(body)]
     parts += [section(11, [vector(kept)])] if kept else []
     parts += [_names(layout)] if has_names else []
-    return b"".join([MAGIC, *parts, *(custom(name, body) for name, body in sections)])
+    return b"".join([MAGIC, *parts, *(custom(name, body(layout.heap)) for name, body in sections)])
 
 
 def _definitions(objects: Sequence[ObjectFile]) -> tuple[dict[str, Key], dict[str, int]]:
@@ -225,9 +232,13 @@ def _constant(value: int) -> bytes:
     return _CONST + signed(value) + _END
 
 
-def _exports(layout: _Layout, exports: Mapping[str, str]) -> Iterator[bytes]:
+def _exports(layout: _Layout, exports: Mapping[str, str], has_stack: bool) -> Iterator[bytes]:
     for exported, name in exports.items():
         yield text(exported) + b"\0" + number(layout.functions[layout.defined[name]])
+    yield text("memory") + b"\2\0"
+    yield text("__heap_base") + b"\3\1"
+    if has_stack:
+        yield text("__stack_pointer") + b"\3\0"
 
 
 def _names(layout: _Layout) -> bytes:

@@ -23,32 +23,42 @@ TYPES = (
 )  # fmt: skip
 
 
-def described(manifest: Manifest, weights_bytes: int, target: str) -> bytes:
-    """The section's bytes. Raises `UnsupportedError` for what no module is made of."""
-    if manifest.program is not None:
-        raise UnsupportedError(
-            "the model needs the virtual machine (branches, loops, values that are no tensors), which is not written "
-            "for WebAssembly: compile it for a processor, or fix what makes it one (tilewright inspect shows it)"
-        )
-    interface = CInterface.of(manifest)
-    for spec in (*interface.inputs, *interface.outputs):
-        if str(spec.dtype) not in TYPES:
-            raise UnsupportedError(f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}")
-    data = {
-        "format": 1,
-        "version": manifest.tilewright_version,
-        "target": target,
-        "inputs": list(map(_tensor, interface.inputs)),
-        "outputs": list(map(_tensor, interface.outputs)),
-        "weights": weights_bytes,
-        "arena": interface.arena_bytes,
-        "scratch": interface.scratch_bytes,
-        "alignment": interface.alignment,
-        "messages": list(manifest.messages),
-    }
-    if manifest.dynamic is not None:
-        data |= _sizes(manifest, interface)
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+class Description:
+    """What the section of a model says. Raises `UnsupportedError` for what no module is made of."""
+
+    def __init__(self, manifest: Manifest, weights_bytes: int, target: str) -> None:
+        """Read off the manifest."""
+        if manifest.program is not None:
+            raise UnsupportedError(
+                "the model needs the virtual machine (branches, loops, values that are no tensors), which is not "
+                "written for WebAssembly: compile it for a processor, or fix what makes it one (tilewright inspect "
+                "shows it)"
+            )
+        interface = CInterface.of(manifest)
+        for spec in (*interface.inputs, *interface.outputs):
+            if str(spec.dtype) not in TYPES:
+                raise UnsupportedError(
+                    f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}"
+                )
+        self._data: dict[str, Any] = {
+            "format": 2,
+            "version": manifest.tilewright_version,
+            "target": target,
+            "inputs": list(map(_tensor, interface.inputs)),
+            "outputs": list(map(_tensor, interface.outputs)),
+            "weights": weights_bytes,
+            "arena": interface.arena_bytes,
+            "scratch": interface.scratch_bytes,
+            "workers": interface.max_threads,
+            "alignment": interface.alignment,
+            "messages": list(manifest.messages),
+        }
+        if manifest.dynamic is not None:
+            self._data |= _sizes(manifest, interface)
+
+    def section(self, heap: int) -> bytes:
+        """The section's bytes, for a module whose `__heap_base` is `heap`."""
+        return json.dumps({**self._data, "heap": heap}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _tensor(spec: TensorSpec) -> dict[str, Any]:

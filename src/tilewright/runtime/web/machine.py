@@ -28,6 +28,8 @@ class Machine:
         self._end = self._kept = int(self._exports["__heap_base"].value(self._store))
 
     def _import(self, wasmtime: Any, entry: Any) -> Any:
+        if entry.name == "memory":
+            return wasmtime.Memory(self._store, entry.type)
         name = entry.name if entry.name in LIBRARY else entry.name.removesuffix("f")
         if name not in LIBRARY:
             raise InternalError(f"the WebAssembly module imports {entry.name!r}, which this host does not have")

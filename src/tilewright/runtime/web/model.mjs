@@ -6,7 +6,7 @@
 //
 // Kernels, plan and run loop are in the module of WebAssembly, weights in $NAME.bin. It needs no other file.
 
-// Modules by what the engine must have, the best first, and a module to ask it by.
+// Endings of modules by what the engine must have, the best first, and a module to ask it by.
 const VARIANTS = $VARIANTS;
 const PROBES = {
   "": [],
@@ -20,7 +20,17 @@ const NEEDS = {
   "relaxed-simd": "relaxed SIMD of WebAssembly (Chrome 114, Firefox 145 and later have it); update it, or compile " +
     "the model with --target wasm",
 };
-const PAGE = 65536, MOST = 2 ** 32, WORD = 8;
+const PAGE = 65536, MOST = 2 ** 32, WORD = 8, STACK = 2 ** 20;
+// Memory of workers (backend/wasm/run_text.py): bytes of a context, and of the words where they meet.
+const CONTEXT = 64, TEAM = 320, FAILURE = 256, SPINS = 260, EPOCH = 64, DONE = 192;
+const FAULT = -1;
+const LOOKS = 20000; // at a word before a worker sleeps, some 20 µs
+const SMALL = 2 ** 22; // bytes of weights and memory; a run on less is over before another worker is awake
+const OWN = "tilewright"; // the name of workers that run this file
+const builtin = (name) => globalThis.process?.getBuiltinModule?.(name);
+const onPage = "document" in globalThis;
+const cores = () => globalThis.navigator?.hardwareConcurrency ?? builtin("node:os")?.availableParallelism() ?? 1;
+const canShare = globalThis.crossOriginIsolated ?? "SharedArrayBuffer" in globalThis;
 /** The typed array of each type of elements. */
 export const ARRAYS = {
   float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
@@ -37,20 +47,22 @@ const has = (feature) => WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 
 const isBytes = (value) => value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 const asBytes = (value) => ArrayBuffer.isView(value)
   ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
+const encoded = (text) => new TextEncoder().encode(text);
 const up = (value, step) => Math.ceil(value / step) * step;
 const product = (shape) => shape.reduce((all, size) => all * size, 1);
 const spelled = ({ name, dtype, shape }) => `${name}: ${dtype}[${shape.join(", ")}]`;
 
 /** The file at a URL as chunks of bytes. */
 async function* chunks(url) {
-  const fs = url.protocol === "file:" && globalThis.process?.getBuiltinModule?.("node:fs");
+  const fs = url.protocol === "file:" && builtin("node:fs");
   let parts;
   try {
     parts = fs ? fs.createReadStream(url, { highWaterMark: 1 << 20 }) : await body(url);
     yield* parts;
   } catch (error) {
     if (error instanceof TilewrightError) throw error;
-    throw new TilewrightError(`${url.href} cannot be read: ${error.message}`);
+    const told = new TilewrightError(`${url.href} cannot be read: ${error.message}`);
+    throw Object.assign(told, { isMissing: error.code === "ENOENT" });
   }
 }
 
@@ -62,26 +74,49 @@ async function* body(url) {
 
 async function get(url) {
   const response = await fetch(url);
-  if (!response.ok) throw new TilewrightError(`${url.href} cannot be read: ${response.status} ${response.statusText}`);
-  return response;
+  if (response.ok) return response;
+  const error = new TilewrightError(`${url.href} cannot be read: ${response.status} ${response.statusText}`);
+  throw Object.assign(error, { isMissing: response.status === 404 });
 }
 
-async function compile(source) {
+async function read(source) {
+  if (isBytes(source)) return asBytes(source);
+  const parts = [];
+  for await (const part of chunks(source)) parts.push(part);
+  return new Uint8Array(await new Blob(parts).arrayBuffer());
+}
+
+/** The module's bytes for a memory that threads share: a bit of its import of the memory says so. */
+function shared(bytes) {
+  const words = [3, ...encoded("env"), 6, ...encoded("memory"), 2], copy = bytes.slice();
+  const at = copy.findIndex((_, i) => words.every((byte, j) => copy[i + j] === byte));
+  if (at >= 0) copy[at + words.length] |= 2;
+  return copy;
+}
+
+async function compile(source, isShared) {
   try {
-    if (isBytes(source)) return await WebAssembly.compile(source);
-    if (source.protocol.startsWith("http")) {
-      const response = await get(source);
-      const type = response.headers.get("content-type") ?? "";
-      return await (type.startsWith("application/wasm")
-        ? WebAssembly.compileStreaming(response) : WebAssembly.compile(await response.arrayBuffer()));
+    if (!isShared && !isBytes(source) && source.protocol.startsWith("http")) {
+      const response = await get(source), type = response.headers.get("content-type") ?? "";
+      if (type.startsWith("application/wasm")) return await WebAssembly.compileStreaming(response);
+      return await WebAssembly.compile(await response.arrayBuffer());
     }
-    const parts = [];
-    for await (const part of chunks(source)) parts.push(part);
-    return await WebAssembly.compile(await new Blob(parts).arrayBuffer());
+    const bytes = await read(source);
+    return await WebAssembly.compile(isShared ? shared(bytes) : bytes);
   } catch (error) {
     if (error instanceof TilewrightError) throw error;
     throw new TilewrightError(`${isBytes(source) ? "the module" : source.href} is no WebAssembly module that this ` +
       `engine takes: ${error.message}`);
+  }
+}
+
+/** The first module of a list that is there. */
+async function first([source, ...others], isShared) {
+  try {
+    return await compile(source, isShared);
+  } catch (error) {
+    if (error.isMissing && others.length) return first(others, isShared);
+    throw error;
   }
 }
 
@@ -102,9 +137,10 @@ const LIBRARY = {
   },
 };
 
-function imports(module) {
-  const env = {};
-  for (const { name } of WebAssembly.Module.imports(module)) {
+function imports(module, memory) {
+  const env = { memory };
+  for (const { name, kind } of WebAssembly.Module.imports(module)) {
+    if (kind === "memory") continue;
     const plain = name in LIBRARY || name in Math ? name : name.replace(/f$/, "");
     env[name] = LIBRARY[plain] ?? Math[plain];
     if (!env[name]) throw new TilewrightError(`the module needs a function ${name}, which this file does not have`);
@@ -121,49 +157,109 @@ function size(value, dims) {
     min: Math.min(a, b), max: Math.max(a, b) }[value[0]] ?? NaN;
 }
 
-/**
- * Load the model: by default the module and the weights beside this file, the best variant for this engine.
- * `source` is the URL or the bytes of another module, `weights` those of its weights.
- */
-export async function load(source, { weights } = {}) {
-  let chosen = source;
-  if (source === undefined) {
-    const found = VARIANTS.find(([feature]) => has(feature));
-    if (!found) throw new TilewrightError(`this engine has no ${NEEDS[VARIANTS.at(-1)[0]]}`);
-    chosen = new URL(found[1], import.meta.url);
+/** Modules to try, and the weights: bytes, or URLs as text. */
+function located(source, weights) {
+  if (isBytes(source)) {
+    return { modules: [source], weights: isBytes(weights) || weights === undefined ? weights : absolute(weights) };
   }
-  if (!isBytes(chosen)) chosen = new URL(chosen, globalThis.location?.href ?? import.meta.url);
-  if (weights === undefined && !isBytes(chosen)) weights = new URL(chosen.href.replace(/(\.relaxed)?\.wasm/, ".bin"));
-  if (typeof weights === "string") weights = new URL(weights, globalThis.location?.href ?? import.meta.url);
-  const module = await compile(chosen);
-  const [section] = WebAssembly.Module.customSections(module, "tilewright");
-  if (!section) throw new TilewrightError("the module is no model of Tilewright: it has no description");
-  const about = JSON.parse(new TextDecoder().decode(section));
-  if (about.format !== 1) throw new TilewrightError("the module is of another version of Tilewright than this file");
-  const instance = await WebAssembly.instantiate(module, imports(module));
-  const model = new Model(about, instance.exports);
-  await model._fill(weights);
-  return model;
+  const base = source === undefined ? new URL("./$NAME", import.meta.url).href : absolute(source);
+  const stem = base.replace(/(\.relaxed)?\.wasm(?=$|[?#])/, "");
+  const usable = VARIANTS.filter(([feature]) => has(feature));
+  if (!usable.length) throw new TilewrightError(`this engine has no ${NEEDS[VARIANTS.at(-1)[0]]}`);
+  const [, path, query] = /^([^?#]*)(.*)$/.exec(stem);
+  const modules = stem !== base ? [base] : usable.map(([, ending]) => path + ending + query);
+  if (weights === undefined) return { modules, weights: `${path}.bin${query}` };
+  return { modules, weights: isBytes(weights) ? weights : absolute(weights) };
 }
 
-/** A loaded model: `inputs`, `outputs` (name, shape, dtype) and `run`. */
+const absolute = (url) => new URL(url, globalThis.location?.href ?? import.meta.url).href;
+const opened = (source) => (typeof source === "string" ? new URL(source) : source);
+
+/**
+ * Load the model: by default the module and the weights beside this file, the best variant for this engine.
+ * `source` is the URL of another model, with or without .wasm, or the bytes of a module, `weights` those of its
+ * weights. On a page the model runs in a web worker, so that the page stays responsive, unless `worker` is false;
+ * `threads` share the work where the engine lets them share memory.
+ */
+export async function load(source, { weights, threads, worker = onPage } = {}) {
+  const files = located(source, weights);
+  if (threads > 1 && !canShare) {
+    throw new TilewrightError("threads need SharedArrayBuffer: serve the page over https with the headers " +
+      "Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp, or leave threads out");
+  }
+  if (worker) return Remote.open({ files, threads });
+  if (threads > 1 && onPage) throw new TilewrightError("a page cannot wait for threads: leave out { worker: false }");
+  return Model.open(files, onPage ? 1 : threads);
+}
+
+/** A loaded model in this thread: `inputs`, `outputs` (name, shape, dtype), `threads`, `run` and `close`. */
 export class Model {
-  constructor(about, exports) {
+  static async open({ modules, weights }, threads) {
+    const isShared = canShare && threads !== 1;
+    const module = await first(modules.map(opened), isShared);
+    try {
+      const [section] = WebAssembly.Module.customSections(module, "tilewright");
+      if (!section) throw new TilewrightError("the module is no model of Tilewright: it has no description");
+      const about = JSON.parse(new TextDecoder().decode(section));
+      if (about.format !== 2) throw new TilewrightError("it is of another version of Tilewright than this file");
+      const usual = about.weights + about.arena < SMALL ? 1 : Math.min(4, cores());
+      const model = new Model(about, isShared ? Math.min(threads ?? usual, about.workers) : 1, isShared);
+      await model._start(module);
+      await model._fill(opened(weights));
+      return model;
+    } catch (error) {
+      if (error instanceof TilewrightError) throw error;
+      throw new TilewrightError(`the module is damaged, or of another version of Tilewright: ${error.message}`);
+    }
+  }
+
+  constructor(about, threads, isShared) {
     this.inputs = about.inputs;
     this.outputs = about.outputs;
+    this.threads = threads;
     this._about = about;
-    this._exports = exports;
-    this._memory = exports.memory;
+    this._helpers = [];
     const slots = about.inputs.length + about.outputs.length + 3 + (about.plan ? 1 : 0);
-    this._weights = up(exports.__heap_base.value, about.alignment);
+    this._weights = up(about.heap, about.alignment);
     this._slots = up(this._weights + about.weights, about.alignment);
     this._dims = this._slots + WORD * slots;
     this._plan = this._dims + WORD * (about.dims?.length ?? 0);
-    this._free = up(this._plan + WORD * (about.plan ?? 0), about.alignment);
-    if (!about.plan) {
-      this._layout = this._lay_out(about.inputs.map(({ shape }) => shape), about.outputs.map(({ shape }) => shape),
-        about.arena, about.scratch);
-    } else this._reach(this._free);
+    this._contexts = up(this._plan + WORD * (about.plan ?? 0), CONTEXT);
+    this._team = this._contexts + CONTEXT * threads;
+    this._stacks = up(this._team + TEAM, about.alignment);
+    this._free = this._stacks + STACK * (threads - 1);
+    const shapes = [about.inputs, about.outputs].map((specs) => specs.map(({ shape }) => shape));
+    const layout = about.plan ? { end: this._free } : this._addresses(...shapes, about.arena, about.scratch);
+    if (!(layout.end <= MOST)) throw new TilewrightError(`the model needs ${layout.end} bytes of 32-bit addresses`);
+    const initial = Math.ceil(layout.end / PAGE), maximum = isShared && !about.plan ? initial : MOST / PAGE;
+    try {
+      this._memory = new WebAssembly.Memory({ initial, maximum, shared: isShared });
+    } catch (error) {
+      throw new TilewrightError(`the model needs ${initial / 16} MiB of memory, which this engine does not give: ` +
+        error.message);
+    }
+    if (!about.plan) this._layout = this._lay_out(layout);
+  }
+
+  /** The instance, and those of helpers in workers of their own. */
+  async _start(module) {
+    this._exports = (await WebAssembly.instantiate(module, imports(module, this._memory))).exports;
+    for (let worker = 0; worker < this.threads; worker++) {
+      new Int32Array(this._memory.buffer, this._contexts + CONTEXT * worker, 3).set([worker, this.threads, this._team]);
+    }
+    new Int32Array(this._memory.buffer, this._team + SPINS, 1)[0] = this.threads > cores() ? 0 : LOOKS;
+    for (let worker = 1; worker < this.threads; worker++) {
+      const helper = await spawn();
+      this._helpers.push(helper);
+      await helper.ask({ help: { module, memory: this._memory, slots: this._slots, team: this._team,
+        context: this._contexts + CONTEXT * worker, stack: this._stacks + STACK * worker } });
+    }
+  }
+
+  /** End the threads; the model cannot be run any more. */
+  close() {
+    this._exports = undefined;
+    for (const helper of this._helpers.splice(0)) helper.end();
   }
 
   /** Memory up to byte `end`. */
@@ -178,8 +274,8 @@ export class Model {
     }
   }
 
-  /** Addresses of inputs, outputs, arena and scratch for shapes, written into the slots. */
-  _lay_out(inputs, outputs, arena, scratch) {
+  /** Addresses of inputs, outputs, arena and scratch for shapes. */
+  _addresses(inputs, outputs, arena, scratch) {
     let end = this._free;
     const take = (bytes) => {
       const start = end;
@@ -192,8 +288,12 @@ export class Model {
     };
     const given = this.inputs.map((spec, i) => tensor(spec, inputs[i]));
     const made = this.outputs.map((spec, i) => tensor(spec, outputs[i]));
-    const addresses = [...given.map((one) => one.address), ...made.map((one) => one.address), this._weights,
-      take(arena), take(scratch)];
+    return { given, made, arena: take(arena), scratch: take(scratch * this.threads), end };
+  }
+
+  /** Addresses in the slots, where the module finds them. */
+  _lay_out({ given, made, arena, scratch, end }) {
+    const addresses = [...given, ...made].map((one) => one.address).concat(this._weights, arena, scratch);
     if (this._about.plan) addresses.push(this._plan);
     this._reach(end);
     const words = new BigUint64Array(this._memory.buffer, this._slots, addresses.length);
@@ -226,13 +326,19 @@ export class Model {
     const values = this.inputs.map((spec) => this._value(spec, feeds));
     const unknown = Object.keys(feeds).find((name) => !this.inputs.some((spec) => spec.name === name));
     if (unknown) throw new TilewrightError(`there is no input ${unknown}; the model takes ${this._takes()}`);
+    if (!this._exports) throw new TilewrightError("the model was closed, or stopped with a fault: load it again");
     const { given, made } = this._layout ?? this._planned(values);
     given.forEach(({ array, count, address }, i) => new array(this._memory.buffer, address, count).set(values[i].data));
     let code;
     try {
-      code = this._exports.run(this._slots);
+      code = this._exports.run(this._slots, this._contexts);
     } catch (error) {
+      if (this.threads > 1) this.close();
       throw new TilewrightError(`the model stopped with a fault; please report it with the model: ${error.message}`);
+    }
+    if (code === FAULT) {
+      this.close();
+      throw new TilewrightError("the model stopped with a fault in a thread; please report it with the model");
     }
     if (code) throw new TilewrightError(`the model stopped: ${this._about.messages[code - 1] ?? `code ${code}`}`);
     return Object.fromEntries(made.map(({ spec, array, shape, count, address }) => [spec.name,
@@ -246,11 +352,14 @@ export class Model {
   /** The tensor given for an input, checked. */
   _value(spec, feeds) {
     const value = feeds?.[spec.name];
-    if (value === undefined) throw new TilewrightError(`the input ${spec.name} is missing; the model takes ${this._takes()}`);
+    if (value === undefined) {
+      throw new TilewrightError(`the input ${spec.name} is missing; the model takes ${this._takes()}`);
+    }
     const { data, shape = spec.shape } = ArrayBuffer.isView(value) ? { data: value } : value;
     const array = ARRAYS[spec.dtype];
     if (!(data instanceof array)) {
-      throw new TilewrightError(`${spelled(spec)}: give a ${array.name}, not a ${data?.constructor?.name ?? typeof data}`);
+      const got = data?.constructor?.name ?? typeof data;
+      throw new TilewrightError(`${spelled(spec)}: give a ${array.name}, not a ${got}`);
     }
     const fits = shape.length === spec.shape.length
       && spec.shape.every((size, i) => typeof size !== "number" || size === shape[i]);
@@ -270,7 +379,8 @@ export class Model {
     const known = Object.fromEntries(dims.map(([name, input, axis]) => [name, values[input].shape[axis]]));
     for (const [input, axis, value] of equal) {
       const wanted = size(value, known), got = values[input].shape[axis];
-      if (wanted !== got) throw new TilewrightError(`${spelled(this.inputs[input])}: axis ${axis} is ${got}, not ${wanted}`);
+      if (wanted === got) continue;
+      throw new TilewrightError(`${spelled(this.inputs[input])}: axis ${axis} is ${got}, not ${wanted}`);
     }
     const words = new BigInt64Array(this._memory.buffer, this._dims, dims.length + plan);
     dims.forEach(([name], i) => { words[i] = BigInt(known[name]); });
@@ -279,6 +389,6 @@ export class Model {
     const found = Array.from(words.subarray(dims.length), Number);
     const rest = found.slice(table + 1);
     const outputs = this.outputs.map(({ shape }) => rest.splice(0, shape.length));
-    return this._lay_out(values.map(({ shape }) => shape), outputs, found[table], found[stride]);
+    return this._lay_out(this._addresses(values.map(({ shape }) => shape), outputs, found[table], found[stride]));
   }
 }

@@ -29,6 +29,9 @@ from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
 from tilewright.runtime.web.machine import Machine
 
+#: The context of `backend/wasm/run_text.py`: the worker 0 of 1, without a team.
+_ONE_WORKER = np.array([0, 1, 0, 0, 0, 0], "<i4").tobytes()
+
 
 class WebModel(ForeignModel):
     """A model in WebAssembly. `modules` are those of its variants, the one that needs the least first."""
@@ -100,6 +103,8 @@ class WebModel(ForeignModel):
         machine = Machine(self.modules[-1])
         self._weights_address = machine.take(self._weights.nbytes)
         machine.write(self._weights_address, self._weights)
+        self._context = machine.take(len(_ONE_WORKER))
+        machine.write(self._context, _ONE_WORKER)
         machine.keep()
         return machine
 
@@ -132,6 +137,6 @@ class WebModel(ForeignModel):
         return shapes
 
     def _run(self) -> None:
-        code = self._machine.call("run", self._slots)
+        code = self._machine.call("run", self._slots, self._context)
         if code:
             raise InputError(f"the model stopped: {failure_text(self.manifest.messages, code)}")

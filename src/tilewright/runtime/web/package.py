@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +16,8 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.signature import TensorSpec
 
+#: The parts of the ES module.
+RUNTIME = ("model.mjs", "workers.mjs")
 #: The need of a variant, by a feature of its target, the best first.
 _FEATURES = ("relaxed-simd", "simd128")
 _ARRAYS = {
@@ -36,15 +38,24 @@ export interface Outputs {{
 }}
 /** An error whose message says what to do. */
 export class TilewrightError extends Error {{}}
-export class Model {{
+export interface Model {{
   readonly inputs: Spec[];
   readonly outputs: Spec[];
+  readonly threads: number;
   /** Run once; a bare array has the input's own shape. */
   run(feeds: Inputs): Promise<Outputs>;
+  /** End its worker and threads. */
+  close(): void;
+}}
+export interface Options {{
+  weights?: string | URL | BufferSource;
+  /** Workers that share a run; by default up to 4 where the engine lets them share memory. */
+  threads?: number;
+  /** Run in a web worker; by default on a page. */
+  worker?: boolean;
 }}
 /** Load the model: by default the files beside this one. */
-export function load(source?: string | URL | BufferSource,
-  options?: {{ weights?: string | URL | BufferSource }}): Promise<Model>;
+export function load(source?: string | URL | BufferSource, options?: Options): Promise<Model>;
 """
 
 
@@ -87,36 +98,27 @@ def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]
     count = "…" if not first or not first[0].is_static else str(math.prod(first[0].static_shape))
     values = {
         "NAME": name,
+        "FILE": f"{name}.mjs",
         "VERSION": manifest.tilewright_version,
         "TARGET": manifest.target,
         "INPUT": _key(first[0].name) if first else "",
         "ARRAY": _array(first[0]).split(" ")[0] if first else "",
         "COUNT": count,
         "OUTPUT": _key(result.name) if result.name.isidentifier() else f"{_key(result.name)}: y",
-        "VARIANTS": json.dumps([[feature, file] for feature, file, _ in variants]),
+        "VARIANTS": json.dumps([[feature, file.removeprefix(name)] for feature, file, _ in variants]),
     }
+
+    def filled(*resources: str) -> str:
+        folder = files("tilewright.runtime.web")
+        text = "".join(folder.joinpath(resource).read_text("utf-8") for resource in resources)
+        return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
 
     types = _TYPES.format(
         title=f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
         inputs="\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
         outputs="\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
     )
-    return {
-        f"{name}.mjs": _filled("model.mjs", values),
-        f"{name}.d.mts": types,
-        "index.html": _filled("page.html", values),
-    }
-
-
-def loader() -> str:
-    """The ES module without a model of its own: its `load` takes the bytes of a module and of its weights."""
-    return _filled("model.mjs", {"VARIANTS": "[]"})
-
-
-def _filled(resource: str, values: Mapping[str, str]) -> str:
-    """A file of this folder with `$NAME` replaced by its value, where it has one."""
-    text = files("tilewright.runtime.web").joinpath(resource).read_text("utf-8")
-    return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
+    return {f"{name}.mjs": filled(*RUNTIME), f"{name}.d.mts": types, "index.html": filled("page.html")}
 
 
 def _key(name: str) -> str:
