@@ -32,3 +32,16 @@ def test_what_is_refused(output: str, more: list[str], message: str, model: Path
 
 def test_an_artifact_is_refused(artifact: Path, refused: Callable[..., str]) -> None:
     assert "name the model itself" in refused("compile", artifact, "-o", artifact.with_name("web"), "--target", "wasm")
+
+
+@pytest.mark.parametrize("verb", ["run", "verify", "profile", "bench"])
+def test_verbs_run_it_in_wasmtime_and_say_so(verb: str, tilewright: Command, model: Path) -> None:
+    pytest.importorskip("wasmtime", reason="needs the package wasmtime")
+    more = ["--seconds", "0.1"] if verb == "bench" else []
+    outcome = tilewright(verb, model, "--target", "wasm", *more)
+    assert outcome.status == 0 and "in wasmtime" in outcome.out
+
+
+def test_an_engine_without_its_target_is_refused(model: Path, refused: Callable[..., str]) -> None:
+    assert "add --target wasm" in refused("run", model, "--engine", "node")
+    assert "no engine of WebAssembly" in refused("run", model, "--engine", "deno", "--target", "wasm")

@@ -25,6 +25,7 @@ from tilewright.cli.reference import reference_of
 from tilewright.cli.report import bench_page
 from tilewright.cli.tables import print_table
 from tilewright.cli.timing import TIMING_COLUMNS, TIMING_SPARE, Timing, measure, timing_cells, timing_lines
+from tilewright.cli.web import engine_note
 from tilewright.frontend.reference import Engine
 from tilewright.runtime.executor import Executable
 from tilewright.runtime.model import Model
@@ -72,7 +73,8 @@ def bench(
         for engine in opened.values():
             engine.feed(given[0])
 
-    found = measure(runs, seconds, rounds, begin if len(sets) > 1 else None)
+    clocks = {"tilewright": lambda count: executable.time(given[0], count, 0)} if executable.executor == "web" else {}
+    found = measure(runs, seconds, rounds, begin if len(sets) > 1 else None, clocks)
     timings = [Timing.of(name, versions[name], taken) for name, taken in found.times.items()]
     return Bench(timings, failures, load=found.load, interrupted=found.interrupted)
 
@@ -131,7 +133,7 @@ def bench_command(
     if memory and not result.interrupted:
         working = [name for name in engines if name not in result.failures]
         result = replace(result, memory=memory_of(executable, model, working, sets[0]))
-    click.echo(f"{model}, {executable.threads} threads")
+    click.echo(f"{model}, {engine_note(executable) or f'{executable.threads} threads'}")
     print_table(TIMING_COLUMNS, timing_cells(result.timings), timing_lines(result.timings), TIMING_SPARE)
     for name, nbytes in result.memory.items():
         click.echo(f"{name:28} memory {nbytes / 2**20:10.1f} MiB")

@@ -10,10 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tilewright.cli.options import ModelOptions, SourceOptions, check_option, exact_rounding_option, model_options
+from tilewright.cli.options import (
+    ModelOptions,
+    SourceOptions,
+    check_option,
+    exact_rounding_option,
+    is_web,
+    model_options,
+)
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.source import freestanding_option, is_source, layout_option, source_target, write_source
-from tilewright.cli.web import check_folder, is_web, write_web
+from tilewright.cli.web import check_folder, write_web
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace

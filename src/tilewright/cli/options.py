@@ -74,6 +74,16 @@ def _not_here(target: Target) -> str:
     )
 
 
+def is_web(target: str | None) -> bool:
+    """True if models for a target are written as files for the web."""
+    if target is None or "wasm" not in target:
+        return False
+    # an artifact of this machine needs no targets yet
+    from tilewright.target import Target
+
+    return Target(target).backend == "wasm"
+
+
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
     """`"x:[1,3,224,224],y:[1]"` as a dict; names may hold colons. Raises ShapeError with the expected form."""
     if not text:
@@ -145,6 +155,8 @@ class ModelOptions:
     precision: str | None = None
     board: str | None = None
     enclave: str | None = None
+    #: Where code for the web runs.
+    engine: str | None = None
     #: How `board` is reached where it is not under qemu here: a tracker, a server and our certificate.
     tracker: str | None = None
     device: str | None = None
@@ -193,6 +205,9 @@ class ModelOptions:
 
         if (self.tracker or self.device) and not self.board:
             raise InputError("--tracker and --device lend boards; add --board NAME (others: tilewright rpc run)")
+        in_engine = is_web(self.target)
+        if self.engine and not in_engine:
+            raise InputError("--engine runs models for the web; add --target wasm")
         if self.board or self.enclave:
             return self._open_apart(path, fixed or {}, exact_rounding)
         with trace.span("import the compiler"):
@@ -201,11 +216,11 @@ class ModelOptions:
             from tilewright.request import FLOAT32
             from tilewright.target import Target
 
-        if runs and self.target and not backend_of(Target(self.target)).is_here:
+        if runs and self.target and not in_engine and not backend_of(Target(self.target)).is_here:
             raise TargetError(_not_here(Target(self.target)))
         shapes = {} if self.symbolic else {**(fixed or {}), **(parse_shapes(self.shapes) or {})}
         with progress():
-            return compile(
+            made = compile(
                 path,
                 target=self.target or "cpu",
                 input_shapes=shapes or None,
@@ -220,6 +235,13 @@ class ModelOptions:
                 precision=self.precision or FLOAT32,
                 specialize=self.specialize,
             )
+        if in_engine and runs:
+            # only for these: a model for the web is no part of others
+            from tilewright.runtime.web.model import ENGINES, WebModel
+
+            assert isinstance(made, WebModel)
+            made.use(self.engine or ENGINES[0], self.threads or 1)
+        return made
 
     def _open_apart(self, path: str, fixed: Mapping[str, tuple[int, ...]], exact_rounding: bool) -> Model:
         """The model as a program of its own, on a board or in an enclave."""
@@ -334,11 +356,12 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
         precision: str | None,
         board: str | None,
         enclave: str | None,
+        engine: str | None,
         **rest: Any,
     ) -> Any:
         given = ModelOptions(
             target, shapes, threads, no_cache, records, signature=signature, outputs=outputs, precision=precision,
-            board=board, enclave=enclave,
+            board=board, enclave=enclave, engine=engine,
         )  # fmt: skip
         return command(options=given, **rest)
 
@@ -364,6 +387,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--board", metavar="NAME", help="a board under qemu that runs it, e.g. mps2-an386, virt"),
             click.option(
                 "--enclave", metavar="KIND", help="run it as a program that can only compute: seccomp or wasm"
+            ),
+            click.option(
+                "--engine", metavar="NAME", help="runs --target wasm: wasmtime, node or chromium  [default: wasmtime]"
             ),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),

@@ -16,6 +16,7 @@ from tilewright.cli.profile_device import device_table
 from tilewright.cli.profile_table import ProfileTable, schedule_text
 from tilewright.cli.report import PROFILE_COLUMNS, PROFILE_SPARE, profile_page
 from tilewright.cli.tables import print_table
+from tilewright.cli.web import engine_note
 from tilewright.runtime.chrome_trace import chrome_trace_text
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
@@ -84,7 +85,7 @@ def profile_command(
         text = json.dumps({"threads": executable.threads, "kernels": [_figures(row) for row in rows]}, indent=1)
         write_file(json_path, lambda path: path.write_text(text + "\n"))
     table = device_table(executable, rows) if executable.device_facts else processor_table(executable, rows)
-    for line in table.heading:
+    for line in filter(None, (*table.heading, engine_note(executable))):
         click.echo(line)
     order = sorted(range(len(rows)), key=lambda index: -rows[index].seconds)[:top]
     slowest = [table.cells[index] for index in order]

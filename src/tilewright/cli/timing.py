@@ -7,7 +7,7 @@ print(*timing_lines([Timing.of(name, "1.0", taken) for name, taken in measured.t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,11 @@ class Measured:
 
 
 def measure(
-    runs: dict[str, Callable[[], Any]], seconds: float, rounds: int, begin: Callable[[int], None] | None = None
+    runs: dict[str, Callable[[], Any]],
+    seconds: float,
+    rounds: int,
+    begin: Callable[[int], None] | None = None,
+    clocks: Mapping[str, Callable[[int], list[float]]] | None = None,
 ) -> Measured:
     """Time the calls of each run, in interleaved rounds: `rounds` at most, `seconds` in all, five at least.
 
@@ -61,6 +65,8 @@ def measure(
     engine that comes next. So in each round every engine makes one call that is not timed, during which the others'
     workers fall asleep and its own data comes back into the caches, and then `TIMED_CALLS` that are:
     A' A A A B' B B B …
+
+    Runs in other processes have `clocks` of their own, functions of the number of calls.
 
     `begin` is called before each round with its number. An interrupt ends the rounds early: what the whole ones took
     counts, and only before the first of them is it raised.
@@ -77,7 +83,8 @@ def measure(
                     begin(done)
                 for name, run in runs.items():
                     run()
-                    times[name] += [_seconds(run) for _ in range(TIMED_CALLS)]
+                    clock = (clocks or {}).get(name)
+                    times[name] += clock(TIMED_CALLS) if clock else [_seconds(run) for _ in range(TIMED_CALLS)]
                 done += 1
             interrupted = False
         except KeyboardInterrupt:

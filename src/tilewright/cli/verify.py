@@ -30,6 +30,7 @@ from tilewright.cli.options import (
 from tilewright.cli.outputs import check_writable, write_file
 from tilewright.cli.reference import advice, check_against, reference_of
 from tilewright.cli.rounding import rounding_note
+from tilewright.cli.web import engine_note
 from tilewright.errors import InputError
 from tilewright.frontend.bounds import Bounds, bounds_of
 from tilewright.frontend.comparison import compare_values
@@ -186,5 +187,6 @@ def _runs_of_engines(
             reference = reference_of(original).open(against, given.arrays, executable.threads)
         reference.feed(given.arrays)
         beside = f" of {original}" if original != path else ""
-        click.echo(f"{shown} against {reference.name} {reference.version}{beside}, {given.origin}")
+        where = f" {note}" if (note := engine_note(executable)) else ""
+        click.echo(f"{shown}{where} against {reference.name} {reference.version}{beside}, {given.origin}")
         yield results, reference.run()

@@ -6,17 +6,13 @@ from pathlib import Path
 
 from tilewright.cli.options import ModelOptions
 from tilewright.errors import InputError
+from tilewright.runtime.model import Model
 from tilewright.support import trace
 
 
-def is_web(target: str | None) -> bool:
-    """True if models for a target are written as files for the web."""
-    if target is None or "wasm" not in target:
-        return False
-    # an artifact of this machine needs no targets yet
-    from tilewright.target import Target
-
-    return Target(target).backend == "wasm"
+def engine_note(executable: Model) -> str:
+    """Where a model for the web runs, for a line of output; "" for other models."""
+    return str(getattr(executable, "note", "")) if executable.executor == "web" else ""
 
 
 def check_folder(output: str) -> None:

@@ -63,6 +63,11 @@ class ForeignModel(Model):
         parts = self.manifest, self.object_code, self._weights
         return export_library(path, *parts, name, model=self._c_model, pool=self._pool, after=after, declared=declared)
 
+    @property
+    def device_facts(self) -> Mapping[str, Any]:
+        """Nothing: the device is not here."""
+        return {}
+
     def set_threads(self, threads: int | None = None) -> None:
         """Refused: the other machine knows how many it has."""
         self._refuse()

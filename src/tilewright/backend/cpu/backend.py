@@ -28,7 +28,7 @@ from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import bundle_objects, split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
-from tilewright.runtime.native import PoolCode, pool_key
+from tilewright.runtime.native import Kind, PoolCode, pool_key
 from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.vm.c_program import callable_program
 from tilewright.tir.stmt import PrimFunc
@@ -78,7 +78,11 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
         orders: Sequence[Sequence[int] | None],
     ) -> tuple[bytes, list[ExecutionPlan]]:
         """The kernels, a run loop for each plan, kernels that copy, and functions that compute symbolic sizes."""
-        kinds = {name: workspace.kind for compiled in kernels for name, workspace in compiled.workspaces.items()}
+        kinds = {
+            name: self.division(workspace.kind)
+            for compiled in kernels
+            for name, workspace in compiled.workspaces.items()
+        }
         copies = dict.fromkeys(call.name for plan in plans for call in plan.kernels if call.is_copy)
         funcs = [*map(copy_kernel, copies), *[build_run_loop(plan, kinds) for plan in plans]]
         linked = list(plans)
@@ -88,6 +92,10 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
                 linked[index] = replace(plan, checks=planned.messages)
                 funcs.append(planned.function)
         return bundle_objects([*[compiled.code for compiled in kernels], self._compiled(funcs).code]), linked
+
+    def division(self, kind: Kind) -> Kind:
+        """How the run loop's workers share a kernel of this kind."""
+        return kind
 
     def _compiled(self, funcs: Sequence[PrimFunc], lower_seconds: float = 0.0) -> CompiledKernels:
         """One object (or text) of lowered functions."""

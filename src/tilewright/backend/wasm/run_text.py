@@ -1,10 +1,11 @@
-"""The part of a model's module that is the same for all models, as LLVM IR text: `run`, and the workers that help it.
+"""The part of a module that is the same for all models, as LLVM IR text: `run`, and the workers that help it.
 
-    i32 run(slots, ctx)       0 or the code of a failed check; slots as the run loop takes them (`backend/cpu/run_loop.py`)
+    i32 run(slots, ctx)       0 or the code of a failed check, with slots as in `backend/cpu/run_loop.py`
     void serve(slots, ctx)    the life of a helper, whose part of each run it does
 
 The context is that of the worker pool (`codegen/native/pool.py`): worker, workers, team at 8, region at 16; at 12 is 0,
-or one more than the only region to run, for profiles. Regions and barriers are those of processors as well, so that all numbers of workers divide a kernel alike and find the same bits.
+or one more than the only region to run, for profiles. Regions and barriers are those of processors as well, so that
+all numbers of workers divide a kernel alike and find the same bits.
 
 A team has words on cache lines of their own, each with the number of its sleepers behind it: 0 workers arrived at the
 barrier; 64 its epoch; 128 runs begun; 192 helpers done; then 256 the code of a failure, which opens the barrier for

@@ -44,6 +44,8 @@ export class TilewrightError extends Error {
 }
 
 const has = (feature) => WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, ...PROBES[feature]));
+/** The feature by which this engine's variant of a model is chosen. */
+export const feature = () => VARIANTS.map(([name]) => name).find(has) ?? "";
 const isBytes = (value) => value instanceof ArrayBuffer || ArrayBuffer.isView(value);
 const asBytes = (value) => ArrayBuffer.isView(value)
   ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
