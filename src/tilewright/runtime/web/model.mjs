@@ -1,10 +1,4 @@
-// $NAME: a model compiled by Tilewright $VERSION for $TARGET.
-//
-//     import { load } from "./$NAME.mjs";
-//     const model = await load();
-//     const { $OUTPUT } = await model.run({ $INPUT: new $ARRAY($COUNT) });   // $OUTPUT.data, $OUTPUT.shape
-//
-// Kernels, plan and run loop are in the module of WebAssembly, weights in $NAME.bin. It needs no other file.
+// The runtime of models for the web, by Tilewright $VERSION.
 
 // Endings of modules by what the engine must have, the best first, and a module to ask it by.
 const VARIANTS = $VARIANTS;

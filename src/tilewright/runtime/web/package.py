@@ -6,7 +6,7 @@ import json
 import math
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,6 +25,20 @@ _ARRAYS = {
     "int64": "BigInt64Array", "uint64": "BigUint64Array", "uint8": "Uint8Array", "uint16": "Uint16Array",
     "uint32": "Uint32Array",
 }  # fmt: skip
+
+#: The endings of the modules of most models.
+ENDINGS = (("relaxed-simd", ".relaxed.wasm"), ("simd128", ".wasm"))
+
+_HEADER = """\
+// {name}: a model compiled by Tilewright {version} for {target}.
+//
+//     import {{ load }} from "./{name}.mjs";
+//     const model = await load();
+//     const {{ {output} }} = await model.run({{ {input}: new {array}({count}) }});   // {output}.data, {output}.shape
+//
+// Kernels, plan and run loop are in the module of WebAssembly, weights in {name}.bin. It needs no other file.
+
+"""
 
 _TYPES = """\
 /** {title} */
@@ -97,28 +111,43 @@ def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]
     first, result = manifest.inputs[:1], manifest.outputs[0]
     count = "…" if not first or not first[0].is_static else str(math.prod(first[0].static_shape))
     values = {
-        "NAME": name,
-        "FILE": f"{name}.mjs",
-        "VERSION": manifest.tilewright_version,
-        "TARGET": manifest.target,
-        "INPUT": _key(first[0].name) if first else "",
-        "ARRAY": _array(first[0]).split(" ")[0] if first else "",
-        "COUNT": count,
-        "OUTPUT": _key(result.name) if result.name.isidentifier() else f"{_key(result.name)}: y",
-        "VARIANTS": json.dumps([[feature, file.removeprefix(name)] for feature, file, _ in variants]),
+        "name": name,
+        "version": manifest.tilewright_version,
+        "target": manifest.target,
+        "input": _key(first[0].name) if first else "",
+        "array": _array(first[0]).split(" ")[0] if first else "",
+        "count": count,
+        "output": _key(result.name) if result.name.isidentifier() else f"{_key(result.name)}: y",
     }
-
-    def filled(*resources: str) -> str:
-        folder = files("tilewright.runtime.web")
-        text = "".join(folder.joinpath(resource).read_text("utf-8") for resource in resources)
-        return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
-
-    types = _TYPES.format(
-        title=f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
-        inputs="\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
-        outputs="\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
+    endings = [(feature, file.removeprefix(name)) for feature, file, _ in variants]
+    types = types_text(
+        f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
+        "\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
+        "\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
     )
-    return {f"{name}.mjs": filled(*RUNTIME), f"{name}.d.mts": types, "index.html": filled("page.html")}
+    runtime = runtime_text(name, f"{name}.mjs", manifest.tilewright_version, endings)
+    page = _filled(["page.html"], {"NAME": name})
+    return {f"{name}.mjs": _HEADER.format(**values) + runtime, f"{name}.d.mts": types, "index.html": page}
+
+
+def runtime_text(name: str, file: str, version: str, endings: Sequence[tuple[str, str]] = ENDINGS) -> str:
+    """The ES module `file` that loads and runs models, by default that of `name` beside it.
+
+    `endings` are those of a model's modules by what an engine must have for them, the best first.
+    """
+    values = {"NAME": name, "FILE": file, "VERSION": version, "VARIANTS": json.dumps(endings)}
+    return _filled(RUNTIME, values)
+
+
+def types_text(title: str, inputs: str, outputs: str) -> str:
+    """The types of that module, for inputs and outputs of these properties."""
+    return _TYPES.format(title=title, inputs=inputs, outputs=outputs)
+
+
+def _filled(resources: Sequence[str], values: Mapping[str, str]) -> str:
+    folder = files("tilewright.runtime.web")
+    text = "".join(folder.joinpath(resource).read_text("utf-8") for resource in resources)
+    return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)
 
 
 def _key(name: str) -> str:
