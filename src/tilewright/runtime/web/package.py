@@ -15,6 +15,7 @@ from tilewright.runtime.export import move_into_place
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.signature import TensorSpec
+from tilewright.support.version import version
 
 #: The parts of the ES module.
 RUNTIME = ("model.mjs", "workers.mjs")
@@ -130,13 +131,18 @@ def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]
     return {f"{name}.mjs": _HEADER.format(**values) + runtime, f"{name}.d.mts": types, "index.html": page}
 
 
-def runtime_text(name: str, file: str, version: str, endings: Sequence[tuple[str, str]] = ENDINGS) -> str:
+def runtime_text(name: str, file: str, tilewright: str, endings: Sequence[tuple[str, str]] = ENDINGS) -> str:
     """The ES module `file` that loads and runs models, by default that of `name` beside it.
 
     `endings` are those of a model's modules by what an engine must have for them, the best first.
     """
-    values = {"NAME": name, "FILE": file, "VERSION": version, "VARIANTS": json.dumps(endings)}
+    values = {"NAME": name, "FILE": file, "VERSION": tilewright, "VARIANTS": json.dumps(endings)}
     return _filled(RUNTIME, values)
+
+
+def loader() -> str:
+    """The ES module `model.mjs` of no model: its `load` takes URLs, or the bytes of a module and of its weights."""
+    return runtime_text("model", "model.mjs", version())
 
 
 def types_text(title: str, inputs: str, outputs: str) -> str:
