@@ -94,6 +94,18 @@ def test_a_web_assembly_module_comes_with_a_program(ada: Client, tmp_path: Path)
     assert done.stdout == "y float32 2x3\n"
 
 
+def test_risc_v_has_a_library_with_its_header(ada: Client, tmp_path: Path) -> None:
+    target = next(one for one in ada.call("GET", "/v1/targets").json if one["name"] == "riscv64")
+    if not target["available"]:
+        pytest.skip(target["reason"])
+    job = ada.run("compile", ada.upload(model_bytes()), target="riscv64")
+    assert job["status"] == "completed", job["reason"]
+    _files(ada, job, tmp_path)
+    library = (tmp_path / "libmodel.so").read_bytes()
+    assert library[:4] == b"\x7fELF" and int.from_bytes(library[18:20], "little") == 243  # EM_RISCV
+    assert "tilewright_model(" in (tmp_path / "model.h").read_text()
+
+
 def test_artifacts_in_ranges_and_by_digest(ada: Client) -> None:
     job = ada.run("compile", ada.upload(model_bytes()), target="x86-64-v2")
     assert job["status"] == "completed", job["reason"]

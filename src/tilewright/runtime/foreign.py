@@ -19,7 +19,7 @@ from tilewright.runtime.signature import TensorSpec, bind
 from tilewright.runtime.types import Value
 
 #: Architectures on which the Python runtime loads artifacts; on others a model runs as a library for C programs.
-_LOADING = ("x86_64", "aarch64")
+LOADING = ("x86_64", "aarch64")
 
 
 class ForeignModel(Model):
@@ -44,9 +44,9 @@ class ForeignModel(Model):
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Write one artifact file for the other machine. Raises `TargetError` where none is loaded there."""
-        if self.manifest.device == "cpu" and self.manifest.arch not in _LOADING:
+        if self.manifest.device == "cpu" and self.manifest.arch not in LOADING:
             raise TargetError(
-                f"artifacts are loaded on {' and '.join(_LOADING)}, and this model is for {self.manifest.arch}: write "
+                f"artifacts are loaded on {' and '.join(LOADING)}, and this model is for {self.manifest.arch}: write "
                 "a library for C programs instead (.so, .a or .o)"
             )
         save_artifact(path, self.manifest, self.object_code, self._weights, durable, self._pool)

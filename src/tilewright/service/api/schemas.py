@@ -153,7 +153,7 @@ SCHEMAS: dict[str, Any] = {
     "Target": _object(
         {
             "name": {"type": "string"}, "title": {"type": "string"}, "kind": {"type": "string"},
-            "spelling": {"type": "string"}, "artifact": {"enum": ["model.tw", "model.c", "model.wasm"]},
+            "spelling": {"type": "string"}, "artifact": {"enum": ["model.tw", "libmodel.so", "model.c", "model.wasm"]},
             "available": {"type": "boolean"}, "reason": {"type": "string"},
             "runs_here": {"type": "boolean", "description": "jobs of kinds tune, profile and verify take it"},
             "options": {"type": "object", "description": "the options of jobs of kind compile, as schemas by name"},

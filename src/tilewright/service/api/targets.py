@@ -6,15 +6,16 @@ from typing import Any
 
 from tilewright.service.api.operation import Answer, Call, Operation, ref
 from tilewright.service.api.schemas import OPTIONS
-from tilewright.service.jobs.targets import ARTIFACT, SOURCE, WASM, Offered, offered, runs_here
+from tilewright.service.jobs.targets import ARTIFACT, LIBRARY, SOURCE, WASM, Offered, offered, runs_here
 
 #: Options of jobs of kind compile that one form of artifact does not have.
 _NOT_FOR = {
     ARTIFACT: {"freestanding", "ram_limit", "rom_limit"},
+    LIBRARY: {"freestanding", "ram_limit", "rom_limit"},
     SOURCE: {"precision", "records"},
     WASM: {"freestanding", "ram_limit", "rom_limit"},
 }
-_FILES = {ARTIFACT: "model.tw", SOURCE: "model.c", WASM: "model.wasm"}
+_FILES = {ARTIFACT: "model.tw", LIBRARY: "libmodel.so", SOURCE: "model.c", WASM: "model.wasm"}
 
 
 def _described(target: Offered) -> dict[str, Any]:

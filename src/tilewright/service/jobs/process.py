@@ -46,7 +46,7 @@ def main(folder: Path) -> int:
     job = Job(folder, task, reached(task["lent"]) if task.get("lent") else None)
     work = _work(*(WORK[job.task["kind"]] if "upload" in job.task else _PACKAGE))
     load_all_plugins()
-    wants_children = job.task["kind"] == "tune"
+    wants_children = job.task["kind"] == "tune" or job.task.get("form") == "library"
     children = wants_children and own_processes()
     # kernels are compiled in this process, where it may start no others
     multiprocessing.current_process().daemon = not children

@@ -7,13 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tilewright.errors import EnvironmentError_, InputError, TargetError
+from tilewright.runtime.export import find_linker
+from tilewright.runtime.foreign import LOADING
 from tilewright.target import PROCESSORS, Target
 from tilewright.target.boards import BOARDS
 from tilewright.target.microcontrollers import MICROCONTROLLERS
 from tilewright.target.spellings import TRIPLES, spelling
 
 #: What is made for a target.
-ARTIFACT, SOURCE, WASM = "artifact", "source", "wasm"
+ARTIFACT, LIBRARY, SOURCE, WASM = "artifact", "library", "source", "wasm"
 #: Kinds of jobs that run the model.
 RUNNING = frozenset({"tune", "profile", "verify"})
 _SHOWN = {"x86_64": "x86-64", "aarch64": "AArch64", "riscv64": "RISC-V"}
@@ -43,14 +45,22 @@ def offered() -> Mapping[str, Offered]:
         for cpu in PROCESSORS[architecture]:
             name = _NAMED.get((architecture, cpu), cpu)
             title = f"{cpu}, {_SHOWN[architecture]}"
-            found.append(Offered(name, title, "processor", spelling(architecture, cpu)))
-    found += [Offered(name, name.replace("-", " ").title(), "board", target) for name, target in BOARDS.items()]
+            found.append(_native(name, title, "processor", spelling(architecture, cpu)))
+    found += [_native(name, name.replace("-", " ").title(), "board", target) for name, target in BOARDS.items()]
     found.append(Offered("c", "C source for processors with a system", "source", "c", SOURCE))
     for cpu in MICROCONTROLLERS:
         title = f"C source for {'any board' if cpu == 'generic' else cpu}"
         found.append(Offered(f"c-{cpu}", title, "source", f"c -mcpu={cpu}", SOURCE))
     found += _devices()
     return {one.name: one for one in found}
+
+
+def _native(name: str, title: str, kind: str, target: str) -> Offered:
+    """A processor: an artifact where the Python runtime is made for it, else a library for C."""
+    architecture = Target(target).architecture
+    if architecture in LOADING:
+        return Offered(name, title, kind, target)
+    return Offered(name, title, kind, target, LIBRARY, _lacking(lambda: find_linker(architecture)))
 
 
 def _devices() -> list[Offered]:
@@ -108,8 +118,13 @@ def chosen(name: str, kind: str, elsewhere: bool = False) -> Offered:
         except TargetError as error:
             raise InputError(f"target: {error}") from None
         of_kind = next((one for one in offered().values() if one.spelling.split()[0] == target.kind), None)
-        kind_of, form, reason = (of_kind.kind, of_kind.form, of_kind.reason) if of_kind else ("device", ARTIFACT, "")
-        found = Offered(name, name, kind_of, str(target), form, reason)
+        if target.kind == "llvm":
+            found = _native(name, name, "processor", str(target))
+        else:
+            kind_of, form, reason = (
+                (of_kind.kind, of_kind.form, of_kind.reason) if of_kind else ("device", ARTIFACT, "")
+            )
+            found = Offered(name, name, kind_of, str(target), form, reason)
     if found.reason:
         raise InputError(f"target {name} is not available: {found.reason}")
     if kind in RUNNING and not (found.form == ARTIFACT if elsewhere else runs_here(found)):

@@ -56,7 +56,7 @@ async function ended(holder, job, model, target) {
   const made = job.artifacts ?? [], has = (name) => made.some((one) => one.name === name);
   const again = (kind, title) => h("button", { type: "button", onclick: async () => { location.hash = `#/job/${(await createJob(kind, job.model, job.target, kind === job.kind ? job.options : pick(job.options))).id}`; } }, title);
   const actions = [];
-  const main = made.find((one) => /^model\.(tw|wasm|c|onnx)$/.test(one.name));
+  const main = made.find((one) => /^(model\.(tw|wasm|c|onnx)|libmodel\.so)$/.test(one.name));
   if (main) actions.push(h("button", { type: "button", class: "main", onclick: async () => save(await artifact(job.id, main.name), main.name) }, `Download ${main.name}`));
   if (job.kind === "compile" && job.status === "completed" && target.runs_here) actions.push(again("profile", "Measure"));
   if (job.status === "completed" && has("report.json")) actions.push(h("a", { class: "button", href: `#/compare/${job.id}` }, "Compare"));
@@ -98,7 +98,7 @@ function reported(report, job, made) {
 
 /** Figures of the whole model. */
 export function figures(report, job) {
-  const sum = (name) => report.kernels.reduce((all, one) => all + (one[name] ?? 0), 0), file = (job.artifacts ?? []).find((one) => /^model\.(tw|wasm|c|onnx)$/.test(one.name));
+  const sum = (name) => report.kernels.reduce((all, one) => all + (one[name] ?? 0), 0), file = (job.artifacts ?? []).find((one) => /^(model\.(tw|wasm|c|onnx)|libmodel\.so)$/.test(one.name));
   return [
     [report.measured ? "measured time" : "predicted time", seconds(sum("seconds"))], ["operations", count(sum("flops"))],
     ["kernels", `${report.kernels.length} in ${report.kernels.reduce((all, one) => all + one.calls.length, 0)} calls`], ["nodes", String(report.model.nodes.filter((node) => !["input", "output"].includes(node.op)).length)],

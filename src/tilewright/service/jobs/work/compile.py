@@ -1,4 +1,4 @@
-"""Jobs of kind `compile`: an artifact for Python, C source or WebAssembly, and programs that run it."""
+"""Jobs of kind `compile`: an artifact for Python, a library, C source or WebAssembly, and programs that run it."""
 
 from __future__ import annotations
 
@@ -43,6 +43,14 @@ def _artifact(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Com
     return model.inputs, model.outputs, {"python": python_snippet(model.inputs)}, made
 
 
+def _library(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compiled | None]:
+    """A library with its header, for processors that the Python runtime is not made for; linked by a program."""
+    made = compiled(job, module)
+    job.stage("link")
+    made.model.export_library(job.artifact("libmodel.so"), "model")
+    return made.model.inputs, made.model.outputs, {}, made
+
+
 def _source(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compiled | None]:
     given = {name: job.options[name] for name in _SOURCE if name in job.options}
     written = export_source(module, job.artifact("model.c"), target=job.task["target"], **given)
@@ -65,7 +73,7 @@ def _module(job: Job, module: IRModule) -> tuple[Any, Any, dict[str, str], Compi
     return model.inputs, model.outputs, {"javascript": javascript_snippet(model.inputs)}, made
 
 
-_FORMS = {"artifact": _artifact, "source": _source, "wasm": _module}
+_FORMS = {"artifact": _artifact, "library": _library, "source": _source, "wasm": _module}
 
 
 def described(spec: TensorSpec) -> dict[str, Any]:
