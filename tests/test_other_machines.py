@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -64,19 +65,28 @@ def run_there(model: Model, target: str, inputs: dict[str, np.ndarray], folder: 
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("needs the package ziglang, which links for other processors")
     library, header = model.export_library(folder / "libthere.so", "there")
-    sizes = [int(np.prod(spec.static_shape, dtype=np.int64)) * spec.numpy.itemsize for spec in model.outputs]
-    text = PROGRAM.replace("NAME", "there").replace("OUTPUTS", ", ".join(map(str, sizes)))
-    text = text.replace("INPUTS", ", ".join(str(inputs[spec.name].nbytes) for spec in model.inputs))
+    assert header.exists()
+    outputs = [(spec.numpy, spec.static_shape) for spec in model.outputs]
+    return run_library(library, "there", target, [inputs[spec.name] for spec in model.inputs], outputs)
+
+
+def run_library(
+    library: Path, name: str, target: str, inputs: list[np.ndarray], outputs: list[tuple[Any, tuple[int, ...]]]
+) -> list[np.ndarray]:
+    """Link a program with a library for a machine, run it under its emulator; outputs of types and shapes as given."""
+    emulator, root, _ = MACHINES[target]
+    folder, sizes = library.parent, [int(np.prod(shape, dtype=np.int64)) * kind.itemsize for kind, shape in outputs]
+    text = PROGRAM.replace("NAME", name).replace("OUTPUTS", ", ".join(map(str, sizes)))
+    text = text.replace("INPUTS", ", ".join(str(array.nbytes) for array in inputs))
     (folder / "main.c").write_text(text)
     triple = f"{tw.Target(target).architecture}-linux-gnu.2.28"
     words = [sys.executable, "-m", "ziglang", "cc", "-target", triple, "-std=gnu11", "-O1", "main.c", library.name]
     subprocess.run([*words, "-Wl,-rpath,.", "-o", "program"], cwd=folder, check=True, capture_output=True)
-    given = b"".join(inputs[spec.name].tobytes() for spec in model.inputs)
+    given = b"".join(array.tobytes() for array in inputs)
     done = subprocess.run([emulator, "-L", root, "./program"], cwd=folder, input=given, capture_output=True, check=True)
-    assert header.exists()
     found, position = [], 0
-    for spec, size in zip(model.outputs, sizes, strict=True):
-        found.append(np.frombuffer(done.stdout[position : position + size], spec.numpy).reshape(spec.static_shape))
+    for (kind, shape), size in zip(outputs, sizes, strict=True):
+        found.append(np.frombuffer(done.stdout[position : position + size], kind).reshape(shape))
         position += size
     return found
 

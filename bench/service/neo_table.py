@@ -14,7 +14,8 @@ import signal
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ import numpy as np
 from bench.report import machine
 from bench.service.harness import Processes, wait_ended
 from bench.service.neo_models import MAKERS, Case
+from bench.service.neo_others import OTHERS, Others, run_other
 from tilewright.errors import UserError
 
 _NOT_RUN = ("cuda",)
@@ -82,6 +84,8 @@ class Table:
         self.client = service.client("ada")
         self.cells: dict[tuple[str, str], str] = {}
         self.wrong: list[str] = []
+        #: Names and shapes of inputs, as Neo's API tells them.
+        self.shapes: dict[str, dict[str, list[int]]] = {}
 
     def fill(self, accepted: dict[str, list[dict[str, Any]]]) -> None:
         """Compile all, then look at each as it ends."""
@@ -101,9 +105,27 @@ class Table:
             if job.status != "COMPLETED":
                 self.cells[framework, target] = f"refused: {job.reason.removeprefix('ClientError: ')}"[:160]
                 continue
+            self.shapes.setdefault(framework, job.result["inputs"])
             location = Path(job.result["location"].removeprefix("file://"))
             self.cells[framework, target] = self._verified(name, target, case, location)
             print(f"{framework} for {short(target)}: {self.cells[framework, target]}", flush=True)
+
+    def fill_others(self) -> None:
+        """The same for the targets that Neo does not have."""
+        others = Others(self.service)
+        for framework, case in self.cases.items():
+            for target in OTHERS:
+                if isinstance(case, str) or framework not in self.shapes:
+                    self.cells[framework, target] = case if isinstance(case, str) else "-"
+                    continue
+                result, folder, reason = others.compiled(case, target, self.shapes[framework])
+                cell = f"refused: {reason}"[:160]
+                if not reason:
+                    cell = self._compared(
+                        f"{framework}-{target}", target, case, partial(run_other, target, result, folder, case)
+                    )
+                self.cells[framework, target] = cell
+                print(f"{framework} for {target}: {cell}", flush=True)
 
     def _create(self, name: str, framework: str, case: Case, output: dict[str, Any]) -> None:
         request = self.service.request(name, case.file, framework)
@@ -121,8 +143,12 @@ class Table:
             archive.extractall(folder, filter="data")
         if target.startswith(_NOT_RUN):
             return "compiled"
+        return self._compared(name, target, case, lambda: list(_run(folder / "model.tw", target, case, folder)))
+
+    def _compared(self, name: str, target: str, case: Case, run: Callable[[], list[np.ndarray]]) -> str:
+        """The largest difference of what runs, as a cell."""
         try:
-            found = list(_run(folder / "model.tw", target, case, folder))
+            found = run()
         except (UserError, OSError, RuntimeError) as error:
             return f"compiled; not run here: {error}"[:160]
         apart = max(_difference(wanted, found) for wanted in case.outputs)
@@ -159,18 +185,20 @@ def _run(artifact: Path, target: str, case: Case, folder: Path) -> Iterator[np.n
 
 def written(table: Table, accepted: dict[str, list[dict[str, Any]]], refused: dict[str, str]) -> str:
     """The page of docs."""
+    columns = [*accepted, *OTHERS]
     lines = [
         "# Frameworks and devices of Neo", "",
         f"Made by `python -m bench.service.neo_table` ({machine()}). A number is the largest difference of the outputs",
         "from those of the framework itself, onnxruntime or NumPy, by the largest of them; x86-64 ran here, AArch64",
-        "under qemu, OpenCL on PoCL, CUDA was compiled and not run.", "",
-        "| framework | model; compared with | " + " | ".join(map(short, accepted)) + " |",
-        "|---" * (2 + len(accepted)) + "|",
+        "under qemu, OpenCL on PoCL, CUDA was compiled and not run. RISC-V (under qemu) and WebAssembly (in Node),",
+        "which Neo does not have, were compiled by the service's own API.", "",
+        "| framework | model; compared with | " + " | ".join(map(short, columns)) + " |",
+        "|---" * (2 + len(columns)) + "|",
     ]  # fmt: skip
     notes: list[str] = []
     for framework, case in table.cases.items():
         cells = []
-        for target in accepted:
+        for target in columns:
             text = table.cells.get((framework, target), "-")
             if len(text) > 12:
                 if text not in notes:
@@ -207,6 +235,8 @@ def main() -> int:
             service.serve("--workers", "1", "--jobs-of-owner", "1000")
             table = Table(service, args.torch, Path(folder))
             table.fill(accepted)
+            if not args.only:
+                table.fill_others()
         finally:
             service.close()
         page = written(table, accepted, refused)
