@@ -16,8 +16,9 @@ import tilewright as tw
 from tests.onnx_models import convolution, perceptron
 from tests.relay.helpers import module
 from tilewright import relay
-from tilewright.errors import ArtifactError, TargetError, UserError
+from tilewright.errors import ArtifactError, EnvironmentError_, TargetError, UserError
 from tilewright.runtime.artifact import load_artifact
+from tilewright.runtime.export import find_linker
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.model import Model
 
@@ -62,8 +63,10 @@ def run_there(model: Model, target: str, inputs: dict[str, np.ndarray], folder: 
     emulator, root, package = MACHINES[target]
     if shutil.which(emulator) is None or not Path(root).exists():
         pytest.skip(f"needs {emulator} and {package} (Debian: apt install qemu-user {package})")
-    if importlib.util.find_spec("ziglang") is None:
-        pytest.skip("needs the package ziglang, which links for other processors")
+    try:
+        find_linker(tw.Target(target).architecture)
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
     library, header = model.export_library(folder / "libthere.so", "there")
     assert header.exists()
     outputs = [(spec.numpy, spec.static_shape) for spec in model.outputs]
@@ -79,8 +82,8 @@ def run_library(
     text = PROGRAM.replace("NAME", name).replace("OUTPUTS", ", ".join(map(str, sizes)))
     text = text.replace("INPUTS", ", ".join(str(array.nbytes) for array in inputs))
     (folder / "main.c").write_text(text)
-    triple = f"{tw.Target(target).architecture}-linux-gnu.2.28"
-    words = [sys.executable, "-m", "ziglang", "cc", "-target", triple, "-std=gnu11", "-O1", "main.c", library.name]
+    linker = find_linker(tw.Target(target).architecture)  # what linked the library, as its version of glibc counts
+    words = [*linker, "-std=gnu11", "-O1", "main.c", library.name]
     subprocess.run([*words, "-Wl,-rpath,.", "-o", "program"], cwd=folder, check=True, capture_output=True)
     given = b"".join(array.tobytes() for array in inputs)
     done = subprocess.run([emulator, "-L", root, "./program"], cwd=folder, input=given, capture_output=True, check=True)

@@ -170,9 +170,12 @@ def _run(artifact: Path, target: str, case: Case, folder: Path) -> Iterator[np.n
 
     if "aarch64" in target:
         from tests.test_other_machines import ARM, run_there
-        from tilewright.runtime.artifact import load_artifact
+        from tilewright.runtime.artifact import FORMAT, read_container
+        from tilewright.runtime.foreign import ForeignModel
+        from tilewright.runtime.manifest import Manifest
 
-        model = load_artifact(artifact)
+        there = read_container(artifact, FORMAT)
+        model = ForeignModel(there.object_code, Manifest.from_json(there.manifest), there.weights, there.pool)
         given = {spec.name: np.ascontiguousarray(value, spec.numpy)
                  for spec, value in zip(model.inputs, case.inputs.values())}  # fmt: skip
         yield from run_there(model, ARM, given, folder)

@@ -94,6 +94,11 @@ def test_a_web_assembly_module_comes_with_a_program(ada: Client, tmp_path: Path)
     assert done.stdout == "y float32 2x3\n"
 
 
+def test_devices_of_this_machine_are_not_opened_for_their_code(ada: Client) -> None:
+    job = ada.run("compile", ada.upload(model_bytes()), target="opencl")  # PoCL ends a process that has little memory
+    assert job["status"] == "completed", job["reason"]
+
+
 def test_risc_v_has_a_library_with_its_header(ada: Client, tmp_path: Path) -> None:
     target = next(one for one in ada.call("GET", "/v1/targets").json if one["name"] == "riscv64")
     if not target["available"]:

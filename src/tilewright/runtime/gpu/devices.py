@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tilewright.errors import TargetError
+from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.runtime.gpu.api import DeviceApi
 from tilewright.runtime.gpu.cuda import cuda_device
 from tilewright.runtime.gpu.emulation import emulated_device
@@ -14,6 +14,17 @@ from tilewright.runtime.gpu.webgpu import webgpu_device
 
 #: Kinds of which a machine may have several devices.
 KINDS = ("opencl", "cuda", "vulkan", "webgpu")
+#: The reason why this process drives no devices, once `withdraw_devices` has one.
+_withdrawn = ""
+
+
+def withdraw_devices(reason: str) -> None:
+    """Have `open_device` raise `EnvironmentError_` with a reason from now on, but for what runs on the host.
+
+    A confined process is ended by drivers that find no memory, files or threads.
+    """
+    global _withdrawn
+    _withdrawn = reason
 
 
 def open_device(kind: str, emulate: bool = False, ordinal: int | None = None) -> DeviceApi:
@@ -31,6 +42,8 @@ def open_device(kind: str, emulate: bool = False, ordinal: int | None = None) ->
             "the target 'metal' produces source text (codegen.emit_device); running it needs macOS. 'metal -emulate=1' "
             "runs it on this processor, slowly, to check its results"
         )
+    if _withdrawn:
+        raise EnvironmentError_(_withdrawn)
     openers: dict[str, Callable[[], DeviceApi]] = {
         "opencl": lambda: opencl_device(ordinal),
         "cuda": lambda: cuda_device(ordinal or 0),

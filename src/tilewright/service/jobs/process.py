@@ -21,6 +21,7 @@ import tilewright.compile  # noqa: F401 - what comes before the confinement can 
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.frontend.formats.table import load_all_plugins
 from tilewright.rpc.sandbox import Limits, confine, own_processes
+from tilewright.runtime.gpu.devices import withdraw_devices
 from tilewright.service.jobs.fleet import reached
 from tilewright.service.jobs.work.job import ARTIFACT, JOB, LOG, MODEL, RESULT, STAGE, Job
 
@@ -50,6 +51,7 @@ def main(folder: Path) -> int:
     children = wants_children and own_processes()
     # kernels are compiled in this process, where it may start no others
     multiprocessing.current_process().daemon = not children
+    withdraw_devices("a job's process drives no devices")
     measures = confine(folder, [], Limits(**job.task["limits"]), children=children)
     try:
         if wants_children and not children:
