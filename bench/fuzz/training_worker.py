@@ -95,7 +95,7 @@ def by_native(network: Network, x: Any, target: Any) -> dict[str, Any]:
 
 
 def differences(ours: dict[str, Any], wide: dict[str, Any], narrow: dict[str, Any]) -> list[str]:
-    """What is further from float64 than rounding explains."""
+    """The values further from float64 than rounding explains."""
     found = []
     for name in ours.keys() & wide.keys():
         if not wide[name].is_floating_point():

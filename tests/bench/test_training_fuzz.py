@@ -1,4 +1,4 @@
-"""The fuzzer of training graphs: a few seeds, which PyTorch and this package compute alike; it sees a wrong gradient."""
+"""The fuzzer of training graphs: a few seeds agree with PyTorch, and a wrong gradient is seen."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the fuzzer compares with PyTorch")
 
-from bench.fuzz import training_worker as worker
-from bench.fuzz.training_draw import draw_network
-from bench.fuzz.training_graphs import survey
-from bench.fuzz.worker import RIGHT, WRONG
+from bench.fuzz import training_worker as worker  # noqa: E402
+from bench.fuzz.training_draw import draw_network  # noqa: E402
+from bench.fuzz.training_graphs import survey  # noqa: E402
+from bench.fuzz.worker import RIGHT, WRONG  # noqa: E402
 
 
 def test_seeds_by_both_interfaces_are_right() -> None:

@@ -11,7 +11,7 @@ from tilewright.support import trace
 
 
 def engine_note(executable: Model) -> str:
-    """Where a model for the web runs, for a line of output; "" for other models."""
+    """The engine of a model for the web, for a line of output; "" for other models."""
     return str(getattr(executable, "note", "")) if executable.executor == "web" else ""
 
 

@@ -94,7 +94,7 @@ class CpuBackend(CpuRules, CpuSchedules, CpuFunctions):
         return bundle_objects([*[compiled.code for compiled in kernels], self._compiled(funcs).code]), linked
 
     def division(self, kind: Kind) -> Kind:
-        """How the run loop's workers share a kernel of this kind."""
+        """The way the run loop's workers share a kernel of this kind."""
         return kind
 
     def _compiled(self, funcs: Sequence[PrimFunc], lower_seconds: float = 0.0) -> CompiledKernels:

@@ -24,7 +24,7 @@ TYPES = (
 
 
 class Description:
-    """What the section of a model says. Raises `UnsupportedError` for what no module is made of."""
+    """The contents of the section of a model. Raises `UnsupportedError` for what no module is made of."""
 
     def __init__(self, manifest: Manifest, weights_bytes: int, target: str) -> None:
         """Read off the manifest."""

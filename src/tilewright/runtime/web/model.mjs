@@ -57,8 +57,8 @@ async function* chunks(url) {
     yield* parts;
   } catch (error) {
     if (error instanceof TilewrightError) throw error;
-    const told = new TilewrightError(`${url.href} cannot be read: ${error.message}`);
-    throw Object.assign(told, { isMissing: error.code === "ENOENT" });
+    const failure = new TilewrightError(`${url.href} cannot be read: ${error.message}`);
+    throw Object.assign(failure, { isMissing: error.code === "ENOENT" });
   }
 }
 

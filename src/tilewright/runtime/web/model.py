@@ -82,7 +82,7 @@ class WebModel(ForeignModel):
 
     @property
     def note(self) -> str:
-        """Where the model ran last."""
+        """The engine that the model ran in last."""
         return "" if self._engine is None else f"in {self._engine.note}"
 
     def close(self) -> None:

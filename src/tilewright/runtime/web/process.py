@@ -4,7 +4,7 @@ engine = InProcess("chromium", model, threads=2)
 engine.run(arrays)                                       the outputs
 engine.close()
 
-`driver.mjs` is the other end: it asks for a command, does it, and posts the answer. The page is isolated (COOP and
+`driver.mjs` is the other end: it waits for a command, does it, and posts the answer. The page is isolated (COOP and
 COEP), as threads need.
 """
 
@@ -123,11 +123,11 @@ class InProcess:
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs."""
         self.given, self.made = arrays, {}
-        told = [
+        passed = [
             {"name": spec.name, "dtype": str(spec.dtype), "shape": list(array.shape)}
             for spec, array in zip(self.inputs, arrays, strict=True)
         ]
-        shapes = self.ask("run", inputs=told)["shapes"]
+        shapes = self.ask("run", inputs=passed)["shapes"]
         return [
             np.frombuffer(bytearray(self.made[i]), spec.numpy).reshape(shape)
             for i, (spec, shape) in enumerate(zip(self._outputs, shapes, strict=True))

@@ -71,22 +71,22 @@ def update_order(nodes: Sequence[Expr]) -> list[Expr]:
     if not updates:
         return list(nodes)
     number, readers = {node: index for index, node in enumerate(nodes)}, _readers(nodes)
-    for call, var in updates:
+    for update, var in updates:
         for reader in _kernels_reading(var, readers) or ():
-            if reader is not call:
-                readers[reader] = [*readers.get(reader, ()), call]
+            if reader is not update:
+                readers[reader] = [*readers.get(reader, ()), update]
     missing = dict.fromkeys(nodes, 0)
-    for some in readers.values():
-        for reader in some:
-            missing[reader] += 1
+    for behind in readers.values():
+        for one in behind:
+            missing[one] += 1
     ready, found = [number[node] for node in nodes if not missing[node]], []
     while ready:
         node = nodes[heapq.heappop(ready)]
         found.append(node)
-        for reader in readers.get(node, ()):
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(ready, number[reader])
+        for one in readers.get(node, ()):
+            missing[one] -= 1
+            if not missing[one]:
+                heapq.heappush(ready, number[one])
     assert len(found) == len(nodes)
     return found
 

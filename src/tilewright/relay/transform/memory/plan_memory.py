@@ -242,7 +242,7 @@ def _behind(main: Function) -> set[int]:
 
 
 def _assign_outputs(outputs: list[_Buffer], values: _Values, behind: set[int]) -> list[tuple[_Buffer, int]]:
-    """Let kernels write outputs where they belong; the outputs that must be copied there instead, and those `behind`."""
+    """Let kernels write outputs where they belong; the outputs that are copied there instead, and those `behind`."""
     has_parts = {buffer.within[0] for some in values.buffers.values() for buffer in some if buffer.within}
     copied: list[tuple[_Buffer, int]] = []
     for index, buffer in enumerate(outputs):
