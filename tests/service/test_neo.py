@@ -98,6 +98,7 @@ def test_a_model_that_is_none_fails_with_the_reason(service: Service) -> None:
         ({"RoleArn": "arn:aws:iam::1:role/short-number"}, "'roleArn'"),
         ({"InputConfig": {"S3Uri": "s3://b/m", "Framework": "CAFFE"}}, r"enum value set: \[TENSORFLOW"),
         ({"InputConfig": {"S3Uri": "file:///etc/passwd", "Framework": "ONNX"}}, "in no folder that this service"),
+        ({"InputConfig": {"S3Uri": f"file:///{'x' * 300}", "Framework": "ONNX"}}, "is no file's name: File name"),
         ({"OutputConfig": {"S3OutputLocation": "s3://b", "TargetDevice": "ml_inf1"}}, "maker's compiler"),
         ({"OutputConfig": {"S3OutputLocation": "s3://b"}}, "one of TargetDevice and TargetPlatform"),
         ({"OutputConfig": LAMBDA | {"CompilerOptions": '{"x": "y"}'}}, "known: mcpu"),

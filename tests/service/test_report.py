@@ -10,7 +10,6 @@ import pytest
 
 from tilewright import relay
 from tilewright.compile import compile_openly
-from tilewright.errors import UnsupportedError
 from tilewright.relay.ir.module import IRModule
 from tilewright.service.report import compilation, refusal
 from tilewright.service.report.memory import Step, live_bytes, liveness
@@ -141,7 +140,7 @@ def test_symbolic_sizes_have_no_figures_and_no_memory() -> None:
 
 
 def test_refusals_name_nodes_operators_and_reasons() -> None:
-    error = UnsupportedError(
+    error = (
         "m.onnx needs 2 things Tilewright does not support:\n"
         "  node 'wave' (Wavelet) (the first of 2 such nodes): no converter for this operator\n"
         "  node 'x' (Loop): a reason: with a colon"
@@ -150,4 +149,4 @@ def test_refusals_name_nodes_operators_and_reasons() -> None:
         {"node": "wave", "operator": "Wavelet", "reason": "no converter for this operator"},
         {"node": "x", "operator": "Loop", "reason": "a reason: with a colon"},
     ]
-    assert refusal(UnsupportedError("no model"), "cpu")["unsupported"][0]["reason"] == "no model"
+    assert refusal("no model", "cpu")["unsupported"][0]["reason"] == "no model"

@@ -99,7 +99,11 @@ class Locations:
 
     def _shared(self, name: str) -> Path:
         """The file of a `file://` name, where it lies in a shared folder, links followed."""
-        path = Path(urlsplit(name).path).resolve()
+        try:
+            path = Path(urlsplit(name).path).resolve()
+        except (OSError, RuntimeError, ValueError) as error:  # too long, links in a circle, a zero byte
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{name[:200]} is no file's name: {reason}") from None
         if not any(path.is_relative_to(folder.resolve()) for folder in self._settings.shared):
             raise InputError(f"{name} is in no folder that this service shares")
         return path

@@ -58,13 +58,13 @@ def main(folder: Path) -> int:
             raise EnvironmentError_("jobs of this kind need processes of their own, and the system has none for them")
         result, status = work(job), DONE
     except UserError as error:
-        result, status = {"reason": str(error)}, AT_FAULT
+        result, status = {"reason": job.reason(error)}, AT_FAULT
     except MemoryError:
         most = job.task["limits"]["memory_bytes"] >> 20
         result, status = {"reason": f"the job needs more than {most} MiB"}, AT_FAULT
     except Exception as error:
         traceback.print_exc()
-        result, status = {"reason": f"{type(error).__name__}: {error}"[:900]}, INTERNAL
+        result, status = {"reason": f"{type(error).__name__}: {job.reason(error)}"[:900]}, INTERNAL
     found = {"internal": status == INTERNAL, "measures": measures}
     (folder / RESULT).write_text(json.dumps(result | found))
     return status

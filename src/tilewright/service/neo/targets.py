@@ -102,6 +102,10 @@ def _of_device(device: str, options: Mapping[str, str]) -> str:
 
 def _of_platform(platform: Mapping[str, str], options: Mapping[str, str]) -> str:
     system, arch, accelerator = platform["Os"], platform["Arch"], platform.get("Accelerator")
+    if system != "LINUX":
+        raise ValidationException(f"Os {system}: artifacts are made for LINUX")
+    if arch not in ("X86_64", "ARM64"):
+        raise ValidationException(f"Arch {arch}: artifacts are made for X86_64 and ARM64, which have 64 bits")
     if accelerator == "NVIDIA":
         if "gpu-code" not in options:
             raise ValidationException('Accelerator NVIDIA needs CompilerOptions {"gpu-code": "sm_86"}')
@@ -110,13 +114,9 @@ def _of_platform(platform: Mapping[str, str], options: Mapping[str, str]) -> str
         return "opencl"
     if accelerator is not None:
         raise ValidationException(f"Accelerator {accelerator} {_OWN_COMPILER}")
-    if system != "LINUX":
-        raise ValidationException(f"Os {system}: artifacts are made for LINUX")
     if arch == "X86_64":
         return _X86.format(options.get("mcpu", "x86-64-v2"))
-    if arch == "ARM64":
-        return _ARM.format(options.get("mcpu", "cortex-a53"))
-    raise ValidationException(f"Arch {arch}: artifacts are made for X86_64 and ARM64, which have 64 bits")
+    return _ARM.format(options.get("mcpu", "cortex-a53"))
 
 
 def input_shapes(text: str | None) -> dict[str, list[int]] | list[list[int]] | None:

@@ -13,7 +13,6 @@ from tilewright.backend import Backend
 from tilewright.compile import Compiled
 from tilewright.driver.build import ModelGraphs, PlannedSegments, plan_segments
 from tilewright.driver.model.build import optimized_graphs, run_function
-from tilewright.errors import UserError
 from tilewright.relay.ir.expr import Call
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
@@ -76,14 +75,14 @@ def compilation(
     }
 
 
-def refusal(error: UserError, target: str) -> dict[str, Any]:
+def refusal(error: str, target: str) -> dict[str, Any]:
     """The report on a model that was not compiled: `unsupported` has a row for each operator and reason."""
     rows = []
-    for line in str(error).splitlines():
+    for line in error.splitlines():
         found = _NODE.match(line)
         if found:
             rows.append({name: found[name] for name in ("node", "operator", "reason")})
-    rows = rows or [{"node": "", "operator": "", "reason": str(error)}]
+    rows = rows or [{"node": "", "operator": "", "reason": error}]
     return {"form": FORM, "version": version(), "target": target, "unsupported": rows}
 
 

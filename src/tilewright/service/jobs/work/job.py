@@ -62,6 +62,10 @@ class Job:
         beside.write_text(f"{name[:32]} {done / total if total else 0.0:.4f}")
         beside.replace(self.folder / STAGE)
 
+    def reason(self, error: Exception) -> str:
+        """The text of an error, in which files are named as the job's owner knows them: without the job's folder."""
+        return str(error).replace(f"{self.folder}/", "")
+
     @contextmanager
     def watched(self, stage: str) -> Iterator[None]:
         """Say what the compiler counts in the enclosed code."""

@@ -27,7 +27,7 @@ def reported(job: Job) -> Iterator[IRModule]:
         entry = Entry(job.options.get("signature"), job.options.get("outputs"))
         yield import_model(str(model), job.options.get("shapes"), entry)
     except UserError as error:
-        job.artifact(_FILE).write_text(json.dumps(refusal(error, job.task["target"])))
+        job.artifact(_FILE).write_text(json.dumps(refusal(job.reason(error), job.task["target"])))
         raise
 
 
