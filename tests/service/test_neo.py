@@ -90,6 +90,18 @@ def test_a_model_that_is_none_fails_with_the_reason(service: Service) -> None:
     assert done["FailureReason"].startswith("ClientError: ")
 
 
+def test_names_of_no_characters_end_a_job_and_no_worker(service: Service) -> None:
+    with tarfile.open(service.shared / "names.tar", "w") as archive:
+        for name in ("\udcff.onnx", "model.onnx"):
+            archive.addfile(tarfile.TarInfo(name))
+    client = service.client()
+    for name in ("names", "again"):  # the one worker is there for the second
+        request = _request(service, name)
+        request["InputConfig"]["S3Uri"] = f"file://{service.shared}/names.tar"
+        client.create_compilation_job(**request)
+        assert "several models: model.onnx, ?.onnx" in _ended(client, name)["FailureReason"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

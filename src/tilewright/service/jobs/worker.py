@@ -70,6 +70,8 @@ class Worker:
                     continue
             except SQLAlchemyError as error:
                 _log.warning("the database does not answer: %s", str(error).partition("\n")[0])
+            except Exception:  # a worker outlives what goes wrong with a job, which another attempt may have
+                _log.exception("a job was not ended")
             self._store.made.wait(delay)
             delay = min(2 * delay, _IDLE)
         self._forks.close()
@@ -233,10 +235,15 @@ def _result(folder: Path) -> dict[str, Any]:
         with _written(folder / process.RESULT) as file:
             result = json.loads(file.read(_MOST_RESULT))
         if "reason" in result:
-            raise (InternalError if result["internal"] else UserError)(str(result["reason"]))
+            raise (InternalError if result["internal"] else UserError)(_storable(str(result["reason"])))
         return {name: value for name, value in result.items() if name not in ("internal", "measures")}
     except (ValueError, TypeError, KeyError, RecursionError):
         raise UserError(_ENDED) from None
+
+
+def _storable(text: str) -> str:
+    """A text as databases take it: names of files may have parts of no character in them, and zero bytes."""
+    return text.encode(errors="replace").decode().replace("\0", "")
 
 
 def _reported(folder: Path) -> dict[str, Any]:
