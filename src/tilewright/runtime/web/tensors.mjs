@@ -1,11 +1,19 @@
 // Tensors of what pages have: pictures and sounds. No browser is needed for ImageData and arrays of samples.
 
-/** A channel of a picture at a point between pixels, by the four around it. */
-function at({ data, width, height }, channel, x, y) {
-  const clamp = (value, size) => Math.min(Math.max(value, 0), size - 1);
-  const [left, top] = [Math.floor(x), Math.floor(y)], [u, v] = [x - left, y - top];
-  const pixel = (i, j) => data[4 * (clamp(top + j, height) * width + clamp(left + i, width)) + channel];
-  return (pixel(0, 0) * (1 - u) + pixel(1, 0) * u) * (1 - v) + (pixel(0, 1) * (1 - u) + pixel(1, 1) * u) * v;
+/** The pixels that make up one pixel of an axis scaled from `size` to `count`, and their shares. */
+function sources(size, count) {
+  const step = size / count, clamp = (i) => Math.min(Math.max(i, 0), size - 1);
+  return Array.from({ length: count }, (_, i) => {
+    if (step <= 1) { // between the two around it
+      const from = (i + 0.5) * step - 0.5, left = Math.floor(from);
+      return [[clamp(left), 1 - from + left], [clamp(left + 1), from - left]];
+    }
+    const [begin, end] = [i * step, (i + 1) * step]; // the mean of all that it covers
+    return Array.from({ length: Math.ceil(end - 1e-9) - Math.floor(begin) }, (_, k) => {
+      const at = Math.floor(begin) + k;
+      return [clamp(at), (Math.min(at + 1, end) - Math.max(at, begin)) / step];
+    });
+  });
 }
 
 /** The pixels of ImageData, a canvas, or of what a canvas draws: <img>, <video>, ImageBitmap. */
@@ -31,12 +39,18 @@ export function imageTensor(source, { shape, layout = "NCHW", mean = 0, std = 1,
   if (![1, 3, 4].includes(channels)) throw new RangeError(`[${shape}] has no 1, 3 or 4 channels of a picture`);
   const data = new (dtype === "uint8" ? Uint8Array : Float32Array)(channels * height * width);
   const of = (value, channel) => (typeof value === "number" ? value : value[channel]);
+  const [rows, columns] = [sources(picture.height, height), sources(picture.width, width)];
+  const weights = channels === 1 ? [0.299, 0.587, 0.114] : [1];
   for (let channel = 0; channel < channels; channel++) {
     for (let y = 0; y < height; y++) {
       for (let x = 0; x < width; x++) {
-        const [from, down] = [(x + 0.5) * picture.width / width - 0.5, (y + 0.5) * picture.height / height - 0.5];
-        const take = (which) => at(picture, which, from, down);
-        const value = channels === 1 ? 0.299 * take(0) + 0.587 * take(1) + 0.114 * take(2) : take(channel);
+        let value = 0;
+        for (const [j, v] of rows[y]) {
+          for (const [i, u] of columns[x]) {
+            const first = 4 * (j * picture.width + i) + channel;
+            for (let k = 0; k < weights.length; k++) value += u * v * weights[k] * picture.data[first + k];
+          }
+        }
         const index = last ? (y * width + x) * channels + channel : (channel * height + y) * width + x;
         data[index] = dtype === "uint8" ? Math.round(value) : (value / 255 - of(mean, channel)) / of(std, channel);
       }
