@@ -75,22 +75,26 @@ class Checkpoints:
     def save(self, step: int, checkpoint: Checkpoint) -> None:
         """Write the checkpoint after `step` steps, and remove those that are too many."""
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        write_checkpoint(Path(self.folder) / f"step-{step:09d}.safetensors", checkpoint)
-        for old in self._files()[: -self.keep]:
-            old.unlink(missing_ok=True)
+        write_checkpoint(self.path(step), checkpoint)
+        for old in self.steps()[: -self.keep]:
+            self.path(old).unlink(missing_ok=True)
 
     def last(self) -> Checkpoint | None:
         """The last checkpoint, if there is one. Raises `InputError` where it cannot be read."""
-        files = self._files()
-        if not files:
+        steps = self.steps()
+        if not steps:
             return None
         try:
-            return read_checkpoint(files[-1])
+            return read_checkpoint(self.path(steps[-1]))
         except InputError as error:
             raise InputError(f"{error}; remove it to go on from the one before") from error
 
-    def _files(self) -> list[Path]:
-        """The checkpoints, oldest first."""
+    def path(self, step: int) -> Path:
+        """The file of the checkpoint after `step` steps."""
+        return Path(self.folder) / f"step-{step:09d}.safetensors"
+
+    def steps(self) -> list[int]:
+        """The steps after which there are checkpoints, oldest first."""
         folder = Path(self.folder)
-        found = [(_NAME.fullmatch(path.name), path) for path in folder.iterdir()] if folder.is_dir() else []
-        return [path for _, path in sorted((int(match[1]), path) for match, path in found if match)]
+        found = [_NAME.fullmatch(path.name) for path in folder.iterdir()] if folder.is_dir() else []
+        return sorted(int(match[1]) for match in found if match)

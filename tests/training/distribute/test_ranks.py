@@ -18,7 +18,9 @@ from tests.training.distribute import train_ranks
 from tilewright import relay
 from tilewright.errors import EnvironmentError_, InputError, TypeMismatchError
 from tilewright.training import SGD, Adafactor, ClippedByNorm, Trainer, training_step
+from tilewright.training.checkpoint import Checkpoint, Checkpoints
 from tilewright.training.distribute.buckets import Link, choose_buckets
+from tilewright.training.distribute.checkpoints import RankCheckpoints
 from tilewright.training.distribute.cut import cut
 from tilewright.training.distribute.reduce import TopK
 from tilewright.training.distribute.trainer import DistributedTrainer
@@ -43,10 +45,13 @@ def run(command: list[str], out: Path, *cases: str) -> Found:
         return dict(found)
 
 
-def by_gloo(folder: Path, *cases: str) -> Found:
+def torchrun(*options: str) -> list[str]:
     pytest.importorskip("torch")
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
-    return run([*launcher, str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
+
+
+def by_gloo(folder: Path, *cases: str) -> Found:
+    return run([*torchrun(), str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
 
 
 def by_mpi(folder: Path, *cases: str) -> Found:
@@ -98,6 +103,27 @@ def test_bits_are_those_of_another_run_and_of_the_other_engine(tmp_path: Path) -
         np.testing.assert_array_equal(
             first["plain/parameters"].view(np.int32), found["plain/parameters"].view(np.int32)
         )
+
+
+@pytest.mark.parametrize("case", ["plain", "shard"])
+def test_a_killed_rank_costs_a_step_at_most_and_no_bits(case: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    restarted = [*torchrun("--max-restarts", "1"), str(PROGRAM), "gloo"]
+    found = run(restarted, tmp_path / "killed.npz", "killed", str(tmp_path / "run"), case, "1", "3")
+    steps = len((tmp_path / "killed.rank0").read_text().split())
+    assert 2 * train_ranks.STEPS <= steps <= 2 * train_ranks.STEPS + 1
+    expected = run(
+        [*torchrun(), str(PROGRAM), "gloo"], tmp_path / "whole.npz", "killed", str(tmp_path / "w"), case, "9", "9"
+    )
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_rank_that_has_left_is_an_error_of_the_others_and_no_hang(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = run([*torchrun(), str(PROGRAM), "gloo"], tmp_path / "left.npz", "left")
+    assert "a rank is gone, or was silent for 10 s" in str(found["error"])
+    assert "begins again from the last checkpoint" in str(found["error"])
 
 
 class _Pair:
@@ -200,3 +226,39 @@ def test_a_state_with_rests_of_gradients_is_restored() -> None:
         np.testing.assert_array_equal(value, other.parameters[name])
     with pytest.raises(InputError, match="another network or optimizer"):
         other.restore(first.parameters, {})
+
+
+class _Told:
+    """One of two ranks in this process; the other has the checkpoints `others`."""
+
+    rank, size = 1, 2
+
+    def __init__(self, others: list[int], contents: bytes = b"") -> None:
+        self.others, self.contents = others, np.frombuffer(contents, np.uint8)
+
+    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
+        raise AssertionError
+
+    def gather(self, own: np.ndarray, into: np.ndarray) -> None:
+        into[0], into[1] = self.others, own
+
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        assert root == 0
+        array[:] = self.contents if array.dtype == np.uint8 else self.contents.size
+
+
+def test_the_last_checkpoint_is_one_that_all_ranks_have_or_can_take(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    for step in (4, 5):
+        saved = Checkpoint({"w": np.full(3, step, "float32")}, {}, {"step": step})
+        Checkpoints(tmp_path / "own").save(step, saved)
+        Checkpoints(tmp_path / "other").save(step + 1, saved)
+    last = RankCheckpoints(tmp_path / "own", 1, 2, _Told([5, 6])).last()
+    assert last is not None and last.position == {"step": 5}
+    with pytest.raises(InputError, match=r"no checkpoint of one step \(the last are: rank 0 9, rank 1 5"):
+        RankCheckpoints(tmp_path / "own", 1, 2, _Told([8, 9])).last()
+    assert RankCheckpoints(tmp_path / "none", 1, 2, _Told([-1, -1])).last() is None
+    contents = (tmp_path / "other" / "step-000000006.safetensors").read_bytes()
+    taken = RankCheckpoints(tmp_path / "empty", 1, 2, _Told([5, 6], contents), alike=True)
+    found = taken.last()
+    assert found is not None and found.parameters["w"][0] == 5 and taken.steps() == [6]

@@ -5,6 +5,8 @@ train_ranks.py ENGINE OUT [CASE]    # under torchrun or mpiexec
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from tilewright import relay
-from tilewright.training import SGD, ClippedByNorm, Optimizer
+from tilewright.training import SGD, ClippedByNorm, Optimizer, fit
 from tilewright.training.distribute.buckets import Link
 from tilewright.training.distribute.connect import connect_ranks
-from tilewright.training.distribute.ranks import Ranks
+from tilewright.training.distribute.ranks import RankLost, Ranks
 from tilewright.training.distribute.reduce import TopK
 from tilewright.training.distribute.trainer import DistributedTrainer
 
@@ -89,6 +91,42 @@ def trained(case: str, ranks: Ranks) -> dict[str, np.ndarray]:
     return {f"{case}/losses": np.array(losses), f"{case}/parameters": flat, f"{case}/state": state}
 
 
+def killed(engine: str, out: str, folder: str, case: str, victim: str, step: str) -> None:
+    """Train two epochs of a case with checkpoints; where there are none yet, a rank kills itself after some steps."""
+    ranks = connect_ranks(engine, 30.0)
+    trainer = made(case, ranks)
+    rows = slice(ranks.rank * BATCH // ranks.size, (ranks.rank + 1) * BATCH // ranks.size)
+    data = [{key: part[rows] for key, part in batch.items()} for batch in batches()]
+    checkpoints = trainer.checkpoints(folder)
+    first, done = not checkpoints.steps(), Path(out).with_suffix(f".rank{ranks.rank}")
+
+    def count(outputs: Any, batch: Any) -> float:
+        with done.open("a") as file:
+            file.write("step\n")
+        if first and ranks.rank == int(victim) and len(done.read_text().split()) == int(step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0.0
+
+    fit(trainer, data, epochs=2, metrics={"count": count}, checkpoints=checkpoints, report=None)  # type: ignore[arg-type]
+    if ranks.rank == 0:
+        np.savez(Path(out), **trainer.parameters)
+
+
+def left(engine: str, out: str) -> None:
+    """Rank 1 leaves after a step; rank 0 writes the error that it gets."""
+    ranks = connect_ranks(engine, 10.0)
+    trainer = made("plain", ranks)
+    batch = {key: part[: BATCH // 2] for key, part in batches()[0].items()}
+    trainer(**batch)
+    if ranks.rank == 1:
+        os._exit(0)
+    try:
+        for _ in range(3):
+            trainer(**batch)
+    except RankLost as error:
+        np.savez(Path(out), error=np.array(str(error)))
+
+
 def main(engine: str, out: str, *cases: str) -> None:
     """Train each case, and write what came of it on rank 0."""
     ranks = connect_ranks(engine, 60.0)
@@ -100,4 +138,6 @@ def main(engine: str, out: str, *cases: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    {"killed": killed, "left": left}.get(sys.argv[3] if len(sys.argv) > 3 else "", main)(
+        *sys.argv[1:3], *[one for one in sys.argv[3:] if one not in ("killed", "left")]
+    )

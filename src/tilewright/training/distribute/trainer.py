@@ -29,6 +29,7 @@ from tilewright.relay.op.gradients.adjoint import adjoints, inline_lets
 from tilewright.runtime.threads import default_workers
 from tilewright.target import Target
 from tilewright.training.distribute.buckets import Link, choose_buckets
+from tilewright.training.distribute.checkpoints import RankCheckpoints
 from tilewright.training.distribute.connect import connect_ranks
 from tilewright.training.distribute.cut import Stage, by_readiness, cut
 from tilewright.training.distribute.ranks import TIMEOUT, Ranks
@@ -72,7 +73,7 @@ class DistributedTrainer:
             raise InputError(f"no initial value for the parameters {', '.join(missing)}")
         self._inputs = tuple(v for v in free_vars(loss, *rest) if v not in set(parameters))
         self._names = [p.name for p in parameters]
-        self._results = 1 + len(rest)
+        self._results, self._shard = 1 + len(rest), shard
         groups, stages = self._cut([loss, *rest], parameters, link or Link(), options)
         shapes = [[tensor_type_of(parameters[i]).shape for i in group] for group in groups]
         self.buckets = [Bucket(some, self.size) for some in shapes]
@@ -156,6 +157,11 @@ class DistributedTrainer:
             if f"rest{index}" in given:
                 np.copyto(reducer.rest, given[f"rest{index}"])
         self._update.set({name: given[name] for name in self._names}, {n: given[n] for n in self._update.state})
+
+    def checkpoints(self, folder: str | Path, every: int = 1, keep: int = 2) -> RankCheckpoints:
+        """Checkpoints of all ranks for `fit`, one each `every` steps, in `folder/rank-N`; `/dev/shm` is memory."""
+        alike = not self._shard and not any(hasattr(reducer, "rest") for reducer in self._reducers)
+        return RankCheckpoints(Path(folder) / f"rank-{self.rank}", every, keep, self._ranks, alike)
 
     def save_parameters(self, path: str | Path) -> None:
         """Write the parameters to a file of safetensors, as `Trainer` does."""
