@@ -91,6 +91,19 @@ def test_the_next_part_is_spread_over_the_passes_of_this_one():
     ]
 
 
+def test_passes_of_unknown_number_bring_the_next_part_in_the_first_one():
+    """c[t, k] = w[p, k, 0] for n passes: were each to ask for all of it, the others would ask for what is there."""
+    n, w = tir.Var("n"), tir.Buffer("w", [8, 32, 16])
+    c = tir.Buffer("c", [n, 32])
+    p, t, k, j = (tir.Var(name) for name in "ptkj")
+    add = tir.BufferStore(c, c[t, k] + w[p, k, j], (t, k))
+    body = AttrStmt("prefetch_spread", w, 1, tir.For(j, tir.const(0), tir.const(16), tir.ForKind.SERIAL, add))
+    for var, extent in ((k, tir.const(32)), (t, n), (p, tir.const(8))):
+        body = tir.For(var, tir.const(0), extent, tir.ForKind.SERIAL, body)
+    lines = [line.strip() for line in str(inject_prefetch(tir.PrimFunc("f", [n, w, c], body))).splitlines()]
+    assert lines[4:6] == ["if t <= 0:", "prefetch(w[p + 1, 0, k * 16], 0, 2)"]
+
+
 def test_a_share_of_several_lines_takes_several_prefetches():
     """32 rows of 64 floats by 64 iterations: two lines each."""
     lines = [line.strip() for line in str(inject_prefetch(_passes(64))).splitlines() if "prefetch" in line]

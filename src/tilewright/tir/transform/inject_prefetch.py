@@ -14,7 +14,7 @@ from tilewright.tir.arith.int_set import IntervalSet, eval_interval, union
 from tilewright.tir.arith.range import Range
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Ramp, Var
-from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, PrimFunc, SeqStmt, Stmt, seq
+from tilewright.tir.stmt import AttrStmt, Evaluate, For, ForKind, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
 from tilewright.tir.visitor import StmtRewriter, collect, substitute
 
 KEY, SPREAD_KEY = "prefetch", "prefetch_spread"
@@ -48,6 +48,8 @@ def inject_prefetch(
                 with attribute("prefetch_spread",                  prefetch(w[p + 1, (t*32 + k)*8], 0, 2)
                                1, on=w):                           c[t, k] = w[p, k*16]
                     c[t, k] = w[p, k*16]
+
+    Of a loop between whose extent is not known, the first iteration brings all of it.
 
     Where more than `at_once` lines fall to one iteration, the loops inside it share them: a core that waits for as many
     as it can stops, for the length of a transfer from memory, at the next load of its own.
@@ -87,6 +89,7 @@ class _Injector(StmtRewriter):
 class _Part:
     """The next region that a loop reads of a buffer, brought by the loops `within`: the `region`, from dimension
     `first` on one stretch of memory, with the variables of `later`; `line` is the number of elements in a cache line.
+    The loops `repeated` have unknown extents: their first iterations bring it, and the others need not.
     """
 
     buffer: Buffer
@@ -94,6 +97,7 @@ class _Part:
     first: int
     later: Mapping[Var, Expr]
     within: list[For]
+    repeated: list[For]
     line: int
 
     @property
@@ -124,6 +128,8 @@ class _Part:
                 indices = [substitute(x, self.later) for x in (*outer, last + (iteration * step + offset))]
                 load = BufferLoad(self.buffer, [Analyzer().simplify(index) for index in indices])
                 found.append(Evaluate(Call("int32", "prefetch", (load, op.const(0), op.const(_SECOND_LEVEL)))))
+        for loop in self.repeated:
+            found = [IfThenElse(loop.var <= loop.min, seq(*found))]
         return found
 
 
@@ -148,7 +154,8 @@ def _next_part(node: AttrStmt, loops: list[For], line_bytes: int) -> _Part | Non
         if position is not None:
             later = {loops[position].var: loops[position].var + node.value}
             within = [loop for loop in loops[position + 1 :] if isinstance(loop.extent, IntImm)]
-            return _Part(buffer, region, first, later, within, line)
+            repeated = [loop for loop in loops[position + 1 :] if loop not in within]
+            return _Part(buffer, region, first, later, within, repeated, line)
     return None
 
 

@@ -119,10 +119,10 @@ HOST = Pipeline(
     stages(
         rolling_buffer,
         double_buffer,  # while the part of a buffer is still one statement
-        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),
         simplify,
         shrink_loops,  # for symbolic extents, which `loop_partition` cannot cut
         shift_last_tile,
+        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),  # of whole tiles
         loop_partition,  # cuts off the tails of loops, so that the main part has no guards
         flatten_buffers,  # early: on rolled loops it is cheap, and flat indices vectorize in any dimension
         storage_rewrite,  # before barriers are placed
@@ -186,10 +186,10 @@ PROCESSOR_DEVICE = Pipeline(
     stages(
         rolling_buffer,
         double_buffer,
-        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),
         simplify,
         shrink_loops,
         shift_last_tile,
+        Stage("inject_prefetch", lambda func, target: inject_prefetch(func, *_lines(target))),
         loop_partition,
         flatten_buffers,
         storage_rewrite,
