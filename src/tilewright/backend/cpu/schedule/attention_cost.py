@@ -89,7 +89,7 @@ def attention_cost(workload: AttentionWorkload, config: Mapping[str, int], targe
         (workload.columns, workload.depth, config["score_panel"]),
         (workload.width, workload.columns, config["panel"]),
     ):
-        product = ProductWorkload(part, columns, depth, panel, constant=False)
+        product = ProductWorkload(part, columns, depth, panel)  # its panels were packed by a step before
         cost = blocking_cost(product, Blocking(panel, rows, 1, 0), target, 1)
         products.append(replace(cost, fixed=cost.fixed - machine.kernel_start).times(heads))
     scores, result = products
