@@ -405,6 +405,12 @@ ALLOWED = {
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
     "lengths of vectors that a language or an instruction set defines": ("codegen/source/float_tiles.py:_LANES",),
+    "patience with programs beside this process, and the first of their versions that need no flag": (
+        "runtime/web/process.py:_END_SECONDS",
+        "runtime/web/process.py:_LOOK_SECONDS",
+        "runtime/web/process.py:_NODE_RELAXED",
+    ),
+    "offsets in a structure that our own code lays out": ("runtime/web/in_wasmtime.py:_ONLY",),
     "calls and components of the operating system": (
         "runtime/processor.py:ARCH_PRCTL",
         "runtime/processor.py:REQUEST_PERMISSION",

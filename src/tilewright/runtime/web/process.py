@@ -23,15 +23,13 @@ from collections.abc import Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.memory import Array
-
-if TYPE_CHECKING:
-    from tilewright.runtime.web.model import WebModel
+from tilewright.runtime.signature import TensorSpec
 
 #: The names of an engine's program, by the engine.
 _PROGRAMS = {
@@ -55,10 +53,20 @@ def program_of(engine: str) -> str:
     return found
 
 
+class Exported(Protocol):
+    """A model that writes its files for the web into a folder."""
+
+    @property
+    def inputs(self) -> Sequence[TensorSpec]: ...
+    @property
+    def outputs(self) -> Sequence[TensorSpec]: ...
+    def export_web(self, path: Path) -> object: ...
+
+
 class InProcess:
     """A process of Node or Chromium that runs the files of one model. `note` says which, and on how many threads."""
 
-    def __init__(self, engine: str, model: WebModel, threads: int = 1) -> None:
+    def __init__(self, engine: str, model: Exported, threads: int = 1) -> None:
         """Start it, and load the model there. Raises `EnvironmentError_` where there is no such program."""
         self.engine, self.inputs = engine, model.inputs
         self.given: Sequence[Array] = ()
