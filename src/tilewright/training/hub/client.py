@@ -68,7 +68,7 @@ class HubSession:
         return Channel(connection, str(peer))
 
     def _ask(self, channel: Channel, request: dict[str, Any], flat: Array | None = None) -> dict[str, Any]:
-        channel.send({**request, "id": 0}, b"" if flat is None else flat.reshape(-1).view(np.uint8).data)
+        channel.send({**request, "id": 0}, b"" if flat is None else flat.reshape(-1).view(np.uint8).data, self._timeout)
         message, self._size = channel.receive_head(self._timeout)
         return result_of(message, 0, channel.peer)
 

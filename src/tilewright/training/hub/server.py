@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -79,6 +80,7 @@ class Hub:
         self._memory = settings.memory_bytes or physical_bytes() // 2
         self._lock = threading.Lock()
         self._tenants: dict[str, Tenant] = {}
+        self._making: WeakValueDictionary[str, threading.Lock] = WeakValueDictionary()
         position = settings.host, settings.port
         self._listener = Listener(position, settings.bundle, ("user",), settings.connections, self._serve)
         self.address = self._listener.address
@@ -126,11 +128,19 @@ class Hub:
 
     def _joined(self, request: dict[str, Any], peer: Peer) -> Tenant:
         """The training that a worker joins; its first worker makes it."""
-        name, rank = request["tenant"], request["rank"]
-        keys = checked_keys(request["keys"])
+        name, keys = request["tenant"], checked_keys(request["keys"])
         with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:  # the kernel is compiled once, and holds up no other training
             known = name in self._tenants
-        made = None if known else self._made(request, keys, decoded(request["optimizer"]), peer)
+            made = None if known else self._made(request, keys, decoded(request["optimizer"]), peer)
+            return self._entered(request, keys, made, peer)
+
+    def _entered(
+        self, request: dict[str, Any], keys: dict[str, tuple[int, ...]], made: Tenant | None, peer: Peer
+    ) -> Tenant:
+        """The training after a worker was admitted; it begins with the one that is `made`."""
+        name, rank = request["tenant"], request["rank"]
         with self._lock:
             tenant = self._tenants.get(name) or made
             if tenant is None:
@@ -146,7 +156,7 @@ class Hub:
     def _made(
         self, request: dict[str, Any], keys: dict[str, tuple[int, ...]], optimizer: Optimizer, peer: Peer
     ) -> Tenant:
-        """A new training; compiling its kernel holds nobody up."""
+        """A new training, its kernel compiled."""
         layout = Layout.of(keys, self.shards)
         kernel = Kernel(optimizer, request["workers"], layout.elements)
         tenant = Tenant(request["tenant"], peer.name, layout, kernel, request["workers"], self.settings.timeout)
