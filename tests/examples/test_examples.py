@@ -165,6 +165,14 @@ def test_train_digits() -> None:
     assert re.search(r"tilewright: \d+\.\d\d ms a step of 64 images", text)
 
 
+def test_web_digits(tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    assert re.match(r"[89]\d\.\d % of 360 test images are right", run("web_digits", tmp_path / "web", "--epochs", 3))
+    assert {"index.html", "tensors.mjs", "digits.mjs", "digits.wasm"} <= {
+        path.name for path in (tmp_path / "web").iterdir()
+    }
+
+
 def test_device_fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cryptography", reason="certificates are made by cryptography, which is not installed")
     monkeypatch.setenv("TMPDIR", str(tmp_path))

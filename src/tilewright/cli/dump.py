@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import numpy as np
@@ -22,8 +22,10 @@ import numpy as np
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.reference import reference_of
 from tilewright.errors import EnvironmentError_, InputError
-from tilewright.frontend.comparison import Difference, compare
 from tilewright.runtime.vm.debug import DebugMachine, Step
+
+if TYPE_CHECKING:
+    from tilewright.frontend.comparison import Difference
 
 Array = np.ndarray[Any, Any]
 #: Bound on max|ours - ref| / max|ref| of an inner value.
@@ -69,6 +71,9 @@ def compare_dump(
 
     The entries get it too. Nodes in branches and loops are left out, as are those with a step of another shape.
     """
+    # running an artifact imports no frontend
+    from tilewright.frontend.comparison import compare
+
     model = reference_of(path)
     nodes = model.nodes()
     count = Counter(node.span for node in nodes)

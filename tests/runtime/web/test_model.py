@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,32 +11,16 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
+from tests.runtime.web.helpers import compiled, in_node, needs_node
 from tilewright.backend.wasm.link import link
 from tilewright.backend.wasm.object_file import read_object
 from tilewright.backend.wasm.run_text import run_text
 from tilewright.codegen.llvm import compile_object
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.web.description import SECTION
-from tilewright.runtime.web.model import WebModel
 from tilewright.target import Target
 
 pytest.importorskip("wasmtime", reason="needs the package wasmtime")
-NODE = shutil.which("node")
-needs_node = pytest.mark.skipif(NODE is None, reason="needs node")
-
-
-def compiled(model: Any, target: str = "wasm", **options: Any) -> WebModel:
-    made = tw.compile(model, target=target, cache=False, **options)
-    assert isinstance(made, WebModel)
-    return made
-
-
-def in_node(folder: Path, script: str, *flags: str) -> str:
-    """The text that a script prints, which imports the model's files."""
-    (folder / "script.mjs").write_text(f'import {{ load, TilewrightError }} from "./model.mjs";\n{script}')
-    done = subprocess.run([NODE or "", *flags, "script.mjs"], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 @pytest.mark.parametrize("target", ["wasm", "wasm -mattr=-simd128", "wasm -mattr=+relaxed-simd"])
