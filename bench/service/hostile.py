@@ -147,7 +147,11 @@ class Attack:
         for position in (ESCAPED, f"{ESCAPED}.onnx", "/tmp/folder"):
             if os.path.lexists(position):
                 self.complaints.append(f"{position} came to be")
-        left = [path.name for path in self.service.settings.jobs_folder.iterdir()]
+        deadline = time.monotonic() + 10  # a worker removes a job's folder after it has written how the job ended
+        while (left := [path.name for path in self.service.settings.jobs_folder.iterdir()]) and (
+            time.monotonic() < deadline
+        ):
+            time.sleep(0.1)
         left += [str(path) for path in self.service.settings.folder.rglob("*escaped*")]
         left += [str(path) for path in self.service.shared.rglob("*escaped*")]
         if left:

@@ -163,7 +163,9 @@ def test_the_end_hands_running_jobs_back(tmp_path: Path) -> None:
     body = json.dumps({"kind": "tune", "model": model, "options": {"seconds": 600}}).encode()
     made = urllib.request.Request(f"{url}/v1/jobs", body, {"Content-Type": "application/json"})
     job = json.loads(urllib.request.urlopen(made).read())["id"]
-    while store.find("open", f"/{job}").stage != "tune":  # type: ignore[union-attr]
+    deadline = time.monotonic() + 120
+    while (found := store.find("open", f"/{job}")) is None or found.stage != "tune":
+        assert time.monotonic() < deadline and (found is None or not found.ended), found
         time.sleep(0.05)
     stream = urllib.request.urlopen(f"{url}/v1/jobs/{job}/events")
     assert stream.readline()
