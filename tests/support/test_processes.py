@@ -118,6 +118,25 @@ def test_threads_that_work_at_a_time_do_each_their_own() -> None:
     assert found == {base: [(i, base + i) for i in range(6)] for base in (0, 100, 200)}
 
 
+def test_children_do_not_wait_for_input_that_a_thread_reads() -> None:
+    script = """
+        import sys, threading, time
+        from tilewright.support.processes import fork_map, run_apart
+
+        threading.Thread(target=sys.stdin.read, daemon=True).start()
+        time.sleep(0.2)
+        run_apart(lambda: None, "nothing")
+        print(sum(value for _, value in fork_map(lambda index: index, range(4), 2, str)), flush=True)
+    """
+    command = [sys.executable, "-c", textwrap.dedent(script)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        patience = threading.Timer(30, process.kill)
+        patience.start()
+        assert process.stdout is not None and process.stdout.readline() == "6\n"
+        patience.cancel()
+        process.kill()
+
+
 @pytest.mark.parametrize("apart", [False, True], ids=["fork_map", "run_apart"])
 def test_children_end_when_their_parent_is_killed(tmp_path: Path, apart: bool) -> None:
     """The parent tells the numbers of its children and dies without a chance to end them."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -57,6 +58,10 @@ def between_forks(work: Callable[P, R]) -> Callable[P, R]:
 
 def _renew() -> None:
     fork_lock.release()
+    if held_here(
+        fork_lock
+    ):  # a child of this package: multiprocessing closes the input, and a thread may be reading it
+        sys.stdin = None
     for owner, names in list(_owners.items()):
         for name in names:
             setattr(owner, name, threading.RLock())
