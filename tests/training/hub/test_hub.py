@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +15,12 @@ from tilewright.errors import InputError, RpcError
 from tilewright.rpc.frames import Channel
 from tilewright.rpc.identity import Bundle, make_authority, make_bundle
 from tilewright.training import SGD, Adafactor, AdamW, ClippedByNorm
+from tilewright.training.hub import client
 from tilewright.training.hub.client import HubSession
 from tilewright.training.hub.kernel import decoded, encoded
 from tilewright.training.hub.layout import Layout
 from tilewright.training.hub.server import Hub, HubSettings
+from tilewright.training.hub.shared import Shared, taken
 from tilewright.training.rules.clip import ClippedByValue
 from tilewright.training.rules.optimizer import Optimizer
 from tilewright.training.rules.schedule import Linear
@@ -89,6 +92,43 @@ def test_workers_get_the_parameters_of_one_rank_each_time_with_the_same_bits(hub
         np.testing.assert_array_equal(first[name], third[name])
     again = at_once(*[lambda rank=rank: trained(hub, "a", rank, 3, 4) for rank in range(3)])[0]
     assert all(np.array_equal(again[name], first[name]) for name in SHAPES)
+
+
+def test_memory_that_is_shared_and_a_socket_lead_to_the_same_bits(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = at_once(*[lambda rank=rank: trained(hub, "shared", rank, 2, 3) for rank in range(2)])
+    with Hub(HubSettings(shards=2, share=False)) as other:
+        sockets = at_once(*[lambda rank=rank: trained(other, "sockets", rank, 2, 3) for rank in range(2)])
+    with joined(hub, "one", 0, 2) as session:  # one of them cannot map it
+        assert session._shares and not session.parameters["w"].flags.writeable
+        monkeypatch.setattr(client, "taken", lambda *_: None)
+        with joined(hub, "one", 1, 2) as far:
+            assert not far._shares
+            for step in range(3):
+                at_once(
+                    lambda step=step: session.step(arrays(step + 1)), lambda step=step: far.step(arrays(10 + step + 1))
+                )
+            mixed = [{k: v.copy() for k, v in one.parameters.items()} for one in (session, far)]
+    for found in (shared[1], *sockets, *mixed):
+        assert all(np.array_equal(found[name], shared[0][name]) for name in SHAPES)
+
+
+def test_a_worker_writes_to_no_memory_but_that_of_a_hub(tmp_path: Path) -> None:
+    layout = Layout.of(SHAPES, 2)
+    memory = Shared(layout, 2)
+    found = taken(memory.offer, layout, 2)
+    assert found is not None
+    found[1] = 3
+    assert (memory.gradients[0] == 3).all() and not memory.gradients[1].any()
+    with pytest.raises(OSError):
+        os.ftruncate(memory.offer["file"], 0)
+    assert taken(memory.offer | {"token": "00"}, layout, 2) is None
+    assert taken(memory.offer, layout, 3) is None
+    assert taken(memory.offer | {"process": 1 << 30}, layout, 2) is None
+    with open(tmp_path / "file", "w+b") as file:
+        file.truncate(os.fstat(memory.offer["file"]).st_size)
+        assert taken(memory.offer | {"file": file.fileno(), "token": "00" * 16}, layout, 2) is None
+    for offer in (None, {}, {"process": "x", "file": 0, "token": ""}):
+        assert taken(offer, layout, 2) is None
 
 
 def test_tenants_with_the_same_keys_train_apart(hub: Hub) -> None:
@@ -178,7 +218,7 @@ def test_a_worker_that_is_silent_ends_the_step_after_a_while() -> None:
 
 def test_memory_is_bounded_and_frames_are_checked() -> None:
     with Hub(HubSettings(shards=1, memory_bytes=1 << 20)) as hub:
-        with pytest.raises(InputError, match="needs 3 MiB, which the hub does not have left"):
+        with pytest.raises(InputError, match="needs 5 MiB, which the hub does not have left"):
             joined(hub, "large", 0, 1, values={"w": np.zeros(200_000, "f")})
         with joined(hub, "small", 0, 1) as session:
             channel: Channel = session._channels[0]

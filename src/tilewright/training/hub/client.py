@@ -22,6 +22,7 @@ from tilewright.rpc.frames import Channel, ConnectionLost
 from tilewright.rpc.messages import result_of
 from tilewright.training.hub.kernel import encoded
 from tilewright.training.hub.layout import Layout, require_same
+from tilewright.training.hub.shared import taken
 from tilewright.training.rules.optimizer import Array, Optimizer
 
 #: Seconds beyond the hub's patience, after which the hub itself is taken for gone.
@@ -29,7 +30,7 @@ _GRACE = 15.0
 
 
 class HubSession:
-    """One worker of a training: `parameters` and `gradients` are arrays by key, `step` exchanges one for the other."""
+    """One worker of a training: `parameters` (to read) and `gradients` are arrays by key, `step` exchanges them."""
 
     def __init__(
         self,
@@ -82,11 +83,17 @@ class HubSession:
         if values is not None:
             for name, view in self._layout.views(flat).items():
                 np.copyto(view, values[name])
-        self._ask(self._channels[0], ask, flat if values is not None else None)
+        found = self._ask(self._channels[0], ask, flat if values is not None else None)
+        self._channels[0].receive_into(flat)
+        shared = taken(found.get("memory"), self._layout, fields["workers"])
+        self._shares = shared is not None
         self._parameters, self._gradients = flat, self._layout.empty()
-        self._channels[0].receive_into(self._parameters)
+        if shared is not None:
+            self._parameters, self._gradients = shared[0], shared[1 + fields["rank"]]
         self.parameters = self._layout.views(self._parameters)
         self.gradients = self._layout.views(self._gradients)
+        for view in self.parameters.values():
+            view.flags.writeable = False
         return shards
 
     def _shards(self) -> int:
@@ -120,15 +127,16 @@ class HubSession:
     def _send(self, shard: int, channel: Channel) -> None:
         for chunk in self._layout.of_shard(shard):
             message = {"verb": "push", "id": chunk, "chunk": chunk, "step": self._steps}
-            channel.send(message, self._gradients[chunk], self._timeout)
+            channel.send(message, b"" if self._shares else self._gradients[chunk], self._timeout)
 
     def _receive(self, shard: int, channel: Channel) -> None:
         for chunk in self._layout.of_shard(shard):
             message, size = channel.receive_head(self._timeout)
             result_of(message, chunk, channel.peer)
-            if size != self._parameters[chunk].nbytes:
+            if size != (0 if self._shares else self._parameters[chunk].nbytes):
                 raise InputError(f"{channel.peer} sent {size} bytes of parameters; a chunk has others")
-            channel.receive_into(self._parameters[chunk])
+            if size:
+                channel.receive_into(self._parameters[chunk])
 
     def close(self) -> None:
         """Leave the training; who waits for this worker learns it."""

@@ -27,6 +27,7 @@ from tilewright.runtime.threads import available_processors
 from tilewright.support.memory_limit import physical_bytes
 from tilewright.training.hub.kernel import Kernel, decoded
 from tilewright.training.hub.layout import Layout, checked_keys, require_same
+from tilewright.training.hub.shared import shared_memory
 from tilewright.training.hub.tenant import Broken, Tenant
 from tilewright.training.rules.optimizer import Optimizer
 
@@ -59,7 +60,10 @@ VERBS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class HubSettings:
-    """Address, certificate, threads (as many as processors by default), bytes of memory, and seconds of patience."""
+    """Address, certificate, threads (as many as processors by default), bytes of memory, and seconds of patience.
+
+    Without a certificate workers are on this machine; with `share` those of the same user map a training's memory.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -68,6 +72,7 @@ class HubSettings:
     memory_bytes: int = 0
     timeout: float = 60.0
     connections: int = 1024
+    share: bool = True
 
 
 class Hub:
@@ -161,6 +166,8 @@ class Hub:
         kernel = Kernel(optimizer, request["workers"], layout.elements)
         tenant = Tenant(request["tenant"], peer.name, layout, kernel, request["workers"], self.settings.timeout)
         tenant.optimizer = request["optimizer"]
+        if self.settings.share and self.settings.bundle is None:
+            tenant.shared = shared_memory(layout, tenant.workers)
         return tenant
 
     def _admit(self, tenant: Tenant, rank: int, request: dict[str, Any], peer: Peer) -> None:
@@ -211,7 +218,8 @@ class Hub:
             channel.send(failure(request, error))
             return
         parts = tenant.parameters()
-        channel.send_head(answer(request), sum(part.nbytes for part in parts))
+        offer = {"memory": tenant.shared.offer} if tenant.shared else {}
+        channel.send_head(answer(request, offer), sum(part.nbytes for part in parts))
         for part in parts:
             channel.send_bytes(part.view(np.uint8).data)
 
@@ -224,15 +232,17 @@ class Hub:
                 check_request(request, {"push": VERBS["push"]})
                 if request["chunk"] not in tenant.layout.of_shard(shard):
                     raise InputError(f"chunk {request['chunk']} is not of shard {shard}")
-                if size != space.nbytes:
+                gradient = tenant.shared.gradients[rank, request["chunk"]] if tenant.shared and not size else space
+                if gradient is space and size != space.nbytes:
                     raise InputError(f"chunk {request['chunk']} has {space.nbytes} bytes; {size} came")
-                channel.receive_into(space)
-                found = tenant.step_chunk(request["chunk"], request["step"], rank, space)
+                if gradient is space:
+                    channel.receive_into(space)
+                found = tenant.step_chunk(request["chunk"], request["step"], rank, gradient)
             except UserError as error:
                 channel.drop()
                 channel.send(failure(request, error))
                 continue
-            channel.send(answer(request), found)
+            channel.send(answer(request), found if gradient is space else b"")
 
     def _left(self, tenant: Tenant, rank: int) -> None:
         """A connection has ended, and with it the worker's part; the last one takes the training's memory with it."""

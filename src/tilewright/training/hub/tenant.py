@@ -11,6 +11,7 @@ from tilewright.errors import InputError, RpcError
 from tilewright.runtime.memory import Array
 from tilewright.training.hub.kernel import Kernel
 from tilewright.training.hub.layout import Layout
+from tilewright.training.hub.shared import Shared
 
 
 class Broken(RpcError):
@@ -47,6 +48,7 @@ class Tenant:
         self.members: set[int] = set()
         self.broken = ""
         self.optimizer: dict[str, Any] = {}
+        self.shared: Shared | None = None
 
     @property
     def step(self) -> int:
@@ -55,14 +57,18 @@ class Tenant:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of parameters and state, twice, and of a chunk for each worker and thread."""
+        """Bytes of parameters and state, twice, of a chunk for each worker and thread, and of memory that is shared."""
         layout = self.layout
-        arrays = 1 + sum(np.shape(value) == (layout.elements,) for value in self._first.values())
-        return layout.elements * 4 * (2 * arrays * layout.chunks + self.workers * layout.shards)
+        arrays = 2 * (1 + sum(np.shape(value) == (layout.elements,) for value in self._first.values()))
+        if self.shared is not None:
+            arrays += 1 + self.workers
+        return layout.elements * 4 * (arrays * layout.chunks + self.workers * layout.shards)
 
     def begin(self, flat: Array) -> None:
         """Set the first parameters, [chunks, elements]."""
         state = [*self._first.values()]
+        if self.shared is not None:
+            np.copyto(self.shared.parameters, flat)
         chunks = [_Chunk([part, *[value.copy() for value in state]], self.workers) for part in flat]
         with self._ready:
             self._chunks = chunks
@@ -92,6 +98,8 @@ class Tenant:
             present = [one for one in chunk.gradients if one is not None]
             if len(present) == self.workers:
                 self._kernels[shard](present, chunk.now, chunk.values[(step + 1) % 2])
+                if self.shared is not None:
+                    np.copyto(self.shared.parameters[number], chunk.values[(step + 1) % 2][0])
                 chunk.gradients = [None] * self.workers
                 chunk.step = step + 1
                 turn.notify_all()
