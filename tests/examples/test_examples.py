@@ -165,6 +165,16 @@ def test_train_digits() -> None:
     assert re.search(r"tilewright: \d+\.\d\d ms a step of 64 images", text)
 
 
+@pytest.mark.parametrize(("engine", "module"), [("gloo", "torch"), ("mpi", "mpi4py")])
+def test_train_distributed(engine: str, module: str, tmp_path: Path) -> None:
+    for needed in ("sklearn", "safetensors", module):
+        pytest.importorskip(needed)
+    arguments = ["--engine", engine, "--epochs", 2, "--folder", tmp_path]
+    losses = [float(loss) for loss in re.findall(r"^epoch \d  loss (\S+)$", run("train_distributed", *arguments), re.M)]
+    assert len(losses) == 2 and losses[1] < 0.6 < losses[0]
+    assert {path.name for path in tmp_path.iterdir()} == {"rank-0", "rank-1"}
+
+
 def test_web_digits(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert re.match(r"[89]\d\.\d % of 360 test images are right", run("web_digits", tmp_path / "web", "--epochs", 3))

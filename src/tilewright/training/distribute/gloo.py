@@ -43,7 +43,9 @@ class GlooRanks:
     def gather(self, own: Array, into: Array) -> None:
         """Collect `own` of every rank r as `into[r]`. Raises `RankLost`."""
         with self._reported("a collection from all ranks"):
-            self._torch.distributed.all_gather_into_tensor(self._tensor(into), self._tensor(own))
+            group = self._torch.distributed
+            collect = getattr(group, "all_gather_single", None) or group.all_gather_into_tensor  # as of torch 2.13
+            collect(self._tensor(into), self._tensor(own))
 
     def broadcast(self, array: Array, root: int) -> None:
         """Overwrite `array` by that of rank `root`. Raises `RankLost`."""
