@@ -33,3 +33,10 @@ def test_a_wrong_gradient_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(worker, "by_compile", wrong)
     assert worker.judge(0).outcome == WRONG
+
+
+def test_a_gradient_that_cancels_is_as_exact_as_the_largest() -> None:
+    wide = {"gradient of weight": torch.full((3,), 0.05, dtype=torch.float64), "gradient of bias": torch.zeros(3)}
+    for off, count in ((2e-10, 0), (2e-8, 1)):
+        ours = wide | {"gradient of bias": torch.full((3,), off)}
+        assert len(worker.differences(ours, wide, wide)) == count
