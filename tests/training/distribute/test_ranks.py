@@ -54,13 +54,18 @@ def by_gloo(folder: Path, *cases: str) -> Found:
     return run([*torchrun(), str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
 
 
-def by_mpi(folder: Path, *cases: str) -> Found:
+def mpiexec() -> list[str]:
+    """The launcher of two ranks of the program."""
     pytest.importorskip("mpi4py")
     beside = Path(sys.executable).parent / "mpiexec"
     launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
     if launcher is None:
         pytest.skip("there is no mpiexec")
-    return run([launcher, "-n", "2", sys.executable, str(PROGRAM), "mpi"], folder / "mpi.npz", *cases)
+    return [launcher, "-n", "2", sys.executable, str(PROGRAM), "mpi"]
+
+
+def by_mpi(folder: Path, *cases: str) -> Found:
+    return run(mpiexec(), folder / "mpi.npz", *cases)
 
 
 class _Interpreted:
@@ -115,6 +120,20 @@ def test_a_killed_rank_costs_a_step_at_most_and_no_bits(case: str, tmp_path: Pat
     expected = run(
         [*torchrun(), str(PROGRAM), "gloo"], tmp_path / "whole.npz", "killed", str(tmp_path / "w"), case, "9", "9"
     )
+    for name, value in expected.items():
+        np.testing.assert_array_equal(found[name], value)
+
+
+def test_a_killed_rank_ends_all_by_mpi_and_costs_a_step_at_most_when_started_again(tmp_path: Path) -> None:
+    pytest.importorskip("safetensors")
+    arguments = ("killed", str(tmp_path / "run"), "plain", "1", "3")
+    command = [*mpiexec(), str(tmp_path / "killed.npz"), *arguments]
+    ended = subprocess.run(command, cwd=PROGRAM.parents[3], capture_output=True, text=True, timeout=120)
+    assert ended.returncode != 0
+    found = run(mpiexec(), tmp_path / "killed.npz", *arguments)
+    steps = len((tmp_path / "killed.rank0").read_text().split())
+    assert 2 * train_ranks.STEPS <= steps <= 2 * train_ranks.STEPS + 1
+    expected = run(mpiexec(), tmp_path / "whole.npz", "killed", str(tmp_path / "w"), "plain", "9", "9")
     for name, value in expected.items():
         np.testing.assert_array_equal(found[name], value)
 
