@@ -68,3 +68,12 @@ def choose_buckets(
     while (begin := best[ends[-1]][2]) > 0:
         ends.append(begin)
     return ends[::-1]
+
+
+def exchange_end(ready: Sequence[float], nbytes: Sequence[int], ends: Sequence[int], link: Link, ranks: int) -> float:
+    """The seconds until the last of these buckets is exchanged, by the model of `choose_buckets`."""
+    over, begin = 0.0, 0
+    for number, end in enumerate(ends):
+        start = max(over, ready[end - 1] + _CUT_SECONDS * (number + 1))
+        over, begin = start + link.seconds(sum(nbytes[begin:end]), ranks), end
+    return over

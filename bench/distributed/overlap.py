@@ -1,0 +1,208 @@
+"""Overlap of exchange and backward pass on a throttled link: two ranks in network namespaces of their own.
+
+    sudo python bench/distributed/overlap.py [--rate 1000] [--layers 8] [--width 1024] [--batch 768] [--rounds 4]
+
+`ip` makes two namespaces joined by a link that `tc` throttles to `--rate` Mbit/s each way, and removes them at the end.
+A step of dense layers is timed in turns: by buckets that the cost model chooses for this link, by one bucket, which is
+exchanged after the backward pass, and without an exchange. Hidden is the part of the exchange's time that the buckets
+save. Both ranks share this machine's processor with the exchange, unlike ranks on machines of their own; so it is timed
+again with stages that wait, without computing, for as long as they take while the other rank is idle. Then the model:
+the time of a step on up to 64 ranks by that of one, for this link and for 10 Gbit/s.
+Needs torch, `ip` and `tc`, and root.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilewright import relay
+from tilewright.training import SGD, DistributedTrainer, Link
+from tilewright.training.distribute.buckets import choose_buckets, exchange_end
+from tilewright.training.distribute.connect import connect_ranks
+from tilewright.training.distribute.ranks import Ranks
+
+#: Seconds before the first byte arrives, and bits of a byte on the wire: 8, and headers of Ethernet, IP and TCP.
+LATENCY, WIRE_BITS = 200e-6, 8 * 1.06
+NAMES = ("tilewright0", "tilewright1")
+
+
+def trainer(options: argparse.Namespace, ranks: Ranks | None, link: Link) -> DistributedTrainer:
+    """A training of equal dense layers with tanh between them."""
+    shape = (options.batch, options.width)
+    value, target = relay.var("x", shape=shape), relay.var("y", shape=shape)
+    weights = [relay.var(f"w{index}", shape=(options.width, options.width)) for index in range(options.layers)]
+    result: relay.Expr = value
+    for weight in weights:
+        result = relay.tanh(relay.nn.dense(result, weight))
+    error = result - target
+    rng = np.random.default_rng(0)
+    scale = np.float32(1 / np.sqrt(options.width))
+    values = {w.name: rng.standard_normal((options.width, options.width), np.float32) * scale for w in weights}
+    loss = relay.mean(error * error)
+    return DistributedTrainer(loss, weights, SGD(0.01), values, ranks=ranks, link=link, threads=1, timeout=300.0)
+
+
+class Idle:
+    """The first of two ranks without the other: nothing is exchanged."""
+
+    rank, size = 0, 2
+
+    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
+        """Nothing."""
+
+    gather = exchange
+
+    def broadcast(self, array: np.ndarray, root: int) -> None:
+        """Nothing."""
+
+
+class Timed:
+    """A stage's executable that keeps the least time it took."""
+
+    def __init__(self, executable: Any) -> None:
+        self.executable, self.seconds = executable, 9e9
+
+    def run(self, *arguments: Any) -> None:
+        begun = time.perf_counter()
+        self.executable.run(*arguments)
+        self.seconds = min(self.seconds, time.perf_counter() - begun)
+
+
+class Waited:
+    """A stage that takes its time and no processor's, as on a machine of its own."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def run(self, *_: Any) -> None:
+        time.sleep(self.seconds)
+
+
+def stage_seconds(options: argparse.Namespace, link: Link, batch: dict[str, np.ndarray]) -> np.ndarray:
+    """The time of each stage while the other rank waits."""
+    one = trainer(options, Idle(), link)
+    timed = [Timed(stage._executable) for stage in one._stages]
+    for stage, found in zip(one._stages, timed, strict=True):
+        stage._executable = found
+    for _ in range(3):
+        one(**batch)
+    return np.array([found.seconds for found in timed])
+
+
+def work(options: argparse.Namespace) -> None:
+    """One rank."""
+    ranks = connect_ranks("gloo", 300.0)
+    links = {"buckets": Link(LATENCY, options.rate * 1e6 / WIRE_BITS), "one bucket": Link(1.0, 1e12)}
+    links["alone"] = links["buckets"]
+    kinds = {name: trainer(options, None if name == "alone" else ranks, link) for name, link in links.items()}
+    rng = np.random.default_rng(ranks.rank)
+    batch = {name: rng.standard_normal((options.batch, options.width), np.float32) for name in "xy"}
+    for waited in (False, True):
+        if waited:
+            seconds = {name: np.empty(len(one._stages)) for name, one in kinds.items()}
+            for name in ("buckets", "one bucket"):
+                if ranks.rank == 0:
+                    seconds[name] = stage_seconds(options, links[name], batch)
+                ranks.broadcast(seconds[name], 0)
+            seconds["alone"] = seconds["one bucket"]
+            for name, one in kinds.items():
+                for stage, took in zip(one._stages, seconds[name], strict=True):
+                    stage._executable = Waited(float(took))
+        least = least_times(kinds, ranks, batch, options.rounds)
+        if ranks.rank == 0:
+            print("each stage waits for the time it takes alone" if waited else "both ranks compute on this machine")
+            report(options, kinds["buckets"], least, modelled=waited)
+
+
+def least_times(
+    kinds: dict[str, DistributedTrainer], ranks: Ranks, batch: dict[str, np.ndarray], rounds: int
+) -> dict[str, float]:
+    """The least time of a step of each kind, that of the slower rank, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in kinds}
+    both = np.zeros((ranks.size, 1))
+    for _ in range(rounds + 1):
+        for name, one in kinds.items():
+            ranks.gather(np.zeros(1), both)  # begin together
+            begun = time.perf_counter()
+            one(**batch)
+            ranks.gather(np.array([time.perf_counter() - begun]), both)
+            times[name].append(float(both.max()))
+    return {name: min(some[1:]) for name, some in times.items()}
+
+
+def report(options: argparse.Namespace, trained: DistributedTrainer, least: dict[str, float], modelled: bool) -> None:
+    """Print what was measured, and what follows for more ranks where it is `modelled`."""
+    nbytes = options.layers * options.width**2 * 4
+    print(f"{nbytes / 1e6:.1f} MB of gradients, {len(trained.buckets)} buckets, {options.rate} Mbit/s")
+    for name, seconds in least.items():
+        print(f"{name:10} {seconds * 1e3:8.1f} ms")
+    exchange = least["one bucket"] - least["alone"]
+    hidden = (least["one bucket"] - least["buckets"]) / exchange
+    print(f"exchange {exchange * 1e3:.1f} ms, of which {hidden:.0%} hidden")
+    if not modelled:
+        return
+    sizes = [options.width**2 * 4] * options.layers
+    # a layer's backward pass is two products, its forward pass one
+    part = least["alone"] / (3 * options.layers)
+    ready = [part * (options.layers + 2 * (index + 1)) for index in range(options.layers)]
+    for rate in (options.rate, 10_000):
+        link = Link(LATENCY, rate * 1e6 / WIRE_BITS)
+        for count in (1, 2, 4, 8, 16, 32, 64):
+            ends = choose_buckets(ready, sizes, link, count)
+            end = exchange_end(ready, sizes, ends, link, count)
+            print(f"model {rate:6} Mbit/s {count:3} ranks: {end * 1e3:8.1f} ms, {least['alone'] / end:.0%} of linear")
+
+
+def shell(line: str) -> None:
+    subprocess.run(line.split(), check=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("rate", 1000), ("layers", 8), ("width", 1024), ("batch", 768), ("rounds", 4)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    if "RANK" in os.environ:
+        work(options)
+        return
+    started = []
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # by way of `finally`
+    try:
+        for name in NAMES:
+            shell(f"ip netns add {name}")
+        shell(f"ip link add tw netns {NAMES[0]} type veth peer name tw netns {NAMES[1]}")
+        for index, name in enumerate(NAMES):
+            shell(f"ip -n {name} addr add 10.99.0.{index + 1}/24 dev tw")
+            shell(f"ip -n {name} link set lo up")
+            shell(f"ip -n {name} link set tw up")
+            shell(
+                f"ip netns exec {name} tc qdisc add dev tw root tbf rate {options.rate}mbit burst 256kb latency 100ms"
+            )
+        for index, name in enumerate(NAMES):
+            environment = os.environ | {
+                "RANK": str(index), "WORLD_SIZE": "2", "MASTER_ADDR": "10.99.0.1", "MASTER_PORT": "29555",
+                "GLOO_SOCKET_IFNAME": "tw", "OMP_NUM_THREADS": "1",
+            }  # fmt: skip
+            command = ["ip", "netns", "exec", name, sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
+            started.append(subprocess.Popen(command, env=environment))
+        codes = [process.wait() for process in started]
+        if any(codes):
+            raise SystemExit("a rank has failed")
+    finally:
+        for process in started:
+            process.kill()
+        for name in NAMES:
+            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+
+
+if __name__ == "__main__":
+    main()
