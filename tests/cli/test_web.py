@@ -18,11 +18,19 @@ def test_a_folder_is_written(tilewright: Command, model: Path) -> None:
     assert (folder / "model.bin").stat().st_size > 0
 
 
+def test_a_folder_for_webgpu_and_an_artifact(tilewright: Command, model: Path) -> None:
+    folder = model.with_name("gpu")
+    outcome = tilewright("compile", model, "-o", f"{folder}/", "--target", "webgpu")
+    assert outcome.status == 0 and "model.webgpu.json: " in outcome.out and (folder / "model.mjs").is_file()
+    outcome = tilewright("compile", model, "-o", folder.with_name("net.tw"), "--target", "webgpu")
+    assert outcome.status == 0 and folder.with_name("net.tw").is_file()
+
+
 @pytest.mark.parametrize(
     ("output", "more", "message"),
     [
         ("net.tw", [], "name a folder: -o web/"),
-        ("web", ["--check"], "there is none of these in WebAssembly"),
+        ("web", ["--check"], "there is none of these on the web"),
         ("web", ["--executor", "vm"], "needs the virtual machine"),
     ],
 )
@@ -43,5 +51,5 @@ def test_verbs_run_it_in_wasmtime_and_say_so(verb: str, tilewright: Command, mod
 
 
 def test_an_engine_without_its_target_is_refused(model: Path, refused: Callable[..., str]) -> None:
-    assert "add --target wasm" in refused("run", model, "--engine", "node")
+    assert "add --target wasm or webgpu" in refused("run", model, "--engine", "node")
     assert "no engine of WebAssembly" in refused("run", model, "--engine", "deno", "--target", "wasm")

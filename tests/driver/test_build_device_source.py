@@ -17,12 +17,12 @@ from tests.driver.cuda_library import cuda_library
 from tests.runtime.gpu.emulating_driver import EmulatingDevice, EmulatingDriver
 from tilewright import relay
 from tilewright.backend.gpu import architectures
-from tilewright.backend.gpu.noted_steps import codes_for
 from tilewright.compile import export_source
 from tilewright.driver.model.build import build_model
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.relay.ir.expr import Expr
 from tilewright.runtime.gpu import nvrtc
+from tilewright.runtime.gpu.noted_steps import codes_for
 from tilewright.target import Target
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "call_from_c.c"

@@ -20,7 +20,7 @@ from tilewright.cli.options import (
 )
 from tilewright.cli.outputs import check_writable
 from tilewright.cli.source import freestanding_option, is_source, layout_option, source_target, write_source
-from tilewright.cli.web import check_folder, write_web
+from tilewright.cli.web import check_folder, is_gpu_folder, write_web
 from tilewright.errors import InputError
 from tilewright.runtime.export import KINDS
 from tilewright.support import trace
@@ -41,7 +41,7 @@ _NO_CHECK = "--check runs on the host, in Python: an artifact (.tw) can have it,
     "-o",
     "--output",
     required=True,
-    help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout or --target wasm a folder",
+    help="artifact (.tw), or for C with a header: .so, .a, .o, .c; with --layout, --target wasm or webgpu a folder/",
 )
 @model_options
 @click.option("--report", is_flag=True, help="print the time of each stage, of C source also memory by layer")
@@ -81,6 +81,7 @@ def compile_command(
 ) -> None:
     """Compile MODEL and write the result to OUTPUT; several as one file of C."""
     web = is_web(options.target) and not is_source(output, layout, options.target)
+    web = web or is_gpu_folder(output, options.target)
     if web:
         check_folder(output)
     elif layout is None:
@@ -100,7 +101,7 @@ def compile_command(
             raise InputError(f"{option}: this is for C source; name the output .c")
     keys = _keys(sign, encrypt)
     if web and (keys or check):
-        raise InputError("--check, --sign and --encrypt: there is none of these in WebAssembly; leave them out")
+        raise InputError("--check, --sign and --encrypt: there is none of these on the web; leave them out")
     if len(models) > 1 and (keys or oblivious or states):
         raise InputError("--sign, --encrypt, --oblivious and --state are for one model; compile them one by one")
     with trace.collect() as times:

@@ -84,6 +84,11 @@ def is_web(target: str | None) -> bool:
     return Target(target).backend == "wasm"
 
 
+def is_webgpu(target: str | None) -> bool:
+    """True for a target of WebGPU, whose models run in this process or in a browser."""
+    return (target or "").strip().partition(" ")[0].partition(":")[0] == "webgpu"
+
+
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:
     """`"x:[1,3,224,224],y:[1]"` as a dict; names may hold colons. Raises ShapeError with the expected form."""
     if not text:
@@ -205,9 +210,9 @@ class ModelOptions:
 
         if (self.tracker or self.device) and not self.board:
             raise InputError("--tracker and --device lend boards; add --board NAME (others: tilewright rpc run)")
-        in_engine = is_web(self.target)
+        in_engine = is_web(self.target) or (self.engine is not None and is_webgpu(self.target))
         if self.engine and not in_engine:
-            raise InputError("--engine runs models for the web; add --target wasm")
+            raise InputError("--engine runs models for the web; add --target wasm or webgpu")
         if self.board or self.enclave:
             return self._open_apart(path, fixed or {}, exact_rounding)
         with trace.span("import the compiler"):
@@ -236,12 +241,18 @@ class ModelOptions:
                 specialize=self.specialize,
             )
         if in_engine and runs:
-            # only for these: a model for the web is no part of others
-            from tilewright.runtime.web.model import ENGINES, WebModel
-
-            assert isinstance(made, WebModel)
-            made.use(self.engine or ENGINES[0], self.threads or 1)
+            return self._in_engine(made)
         return made
+
+    def _in_engine(self, made: Model) -> Model:
+        """A model for the web in its engine."""
+        # only for these: a model for the web is no part of others
+        from tilewright.runtime.web.gpu_model import WebGpuModel
+        from tilewright.runtime.web.model import ENGINES, WebModel
+
+        web = made if isinstance(made, WebModel) else WebGpuModel.of(made)
+        web.use(self.engine or ENGINES[0], self.threads or 1)
+        return web
 
     def _open_apart(self, path: str, fixed: Mapping[str, tuple[int, ...]], exact_rounding: bool) -> Model:
         """The model as a program of its own, on a board or in an enclave."""
@@ -389,7 +400,9 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 "--enclave", metavar="KIND", help="run it as a program that can only compute: seccomp or wasm"
             ),
             click.option(
-                "--engine", metavar="NAME", help="runs --target wasm: wasmtime, node or chromium  [default: wasmtime]"
+                "--engine",
+                metavar="NAME",
+                help="runs --target wasm: wasmtime (default), node, chromium; webgpu: chromium",
             ),
             click.option("--records", metavar="FILE", help='schedules from what `tilewright tune` found, or "tophub"'),
             click.option("--no-cache", is_flag=True, help="compile afresh and do not write to the cache"),

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tilewright.backend.gpu.host_text import AFTER, BEFORE, HostTables, host_fields
-from tilewright.backend.gpu.noted_steps import codes_for, noted_steps
 from tilewright.errors import EnvironmentError_, UnsupportedError
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.cuda import architecture_of
+from tilewright.runtime.gpu.noted_steps import codes_for, noted_steps
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.plan import ExecutionPlan
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.backend.gpu.noted_steps import NotedSteps, Range
 from tilewright.runtime.gpu.api import Copy, Launch
+from tilewright.runtime.gpu.noted_steps import NotedSteps, Range
 from tilewright.runtime.plan import ExecutionPlan
 
 

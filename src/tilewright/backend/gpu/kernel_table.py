@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tilewright.backend.gpu.noted_steps import Range, noted_steps
 from tilewright.backend.gpu.schedule.machine import GpuMachine
 from tilewright.runtime.gpu.api import Copy, Launch
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
+from tilewright.runtime.gpu.noted_steps import Range, noted_steps
 from tilewright.runtime.plan import ExecutionPlan, KernelCall
 
 #: Times that Winograd multiplies less than the definition, whose operations are counted: F(4x4, 3x3), 36 for 144.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright.backend.gpu.host_text import AFTER, BEFORE, HostTables, host_fields
-from tilewright.backend.gpu.noted_steps import codes_for, noted_steps
+from tilewright.runtime.gpu.noted_steps import codes_for, noted_steps
 from tilewright.runtime.plan import ExecutionPlan
 
 #: What may go wrong beside the model's own checks, in the order of the codes of `tilewright_device`.

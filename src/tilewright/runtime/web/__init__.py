@@ -1,1 +1,1 @@
-"""Models for the web: the description within a module, the files of a folder, and the same module in wasmtime."""
+"""Models for the web: the files of a folder for WebAssembly or WebGPU, and runs of them in wasmtime and engines."""

@@ -1,11 +1,12 @@
 """The description of a model in a section of its WebAssembly module, as JSON: tensors, memory, symbolic sizes, errors.
 
-`model.mjs` and `WebModel` read nothing else of the model.
+`wasm.mjs` and `WebModel` read nothing else of the model.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from tilewright.errors import UnsupportedError
@@ -35,17 +36,12 @@ class Description:
                 "shows it)"
             )
         interface = CInterface.of(manifest)
-        for spec in (*interface.inputs, *interface.outputs):
-            if str(spec.dtype) not in TYPES:
-                raise UnsupportedError(
-                    f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}"
-                )
         self._data: dict[str, Any] = {
             "format": 2,
             "version": manifest.tilewright_version,
             "target": target,
-            "inputs": list(map(_tensor, interface.inputs)),
-            "outputs": list(map(_tensor, interface.outputs)),
+            "inputs": tensors(interface.inputs),
+            "outputs": tensors(interface.outputs),
             "weights": weights_bytes,
             "arena": interface.arena_bytes,
             "scratch": interface.scratch_bytes,
@@ -61,8 +57,12 @@ class Description:
         return json.dumps({**self._data, "heap": heap}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def _tensor(spec: TensorSpec) -> dict[str, Any]:
-    return {"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)}
+def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+    """The entries of tensors. Raises `UnsupportedError` for types of elements that JavaScript has no arrays of."""
+    for spec in specs:
+        if str(spec.dtype) not in TYPES:
+            raise UnsupportedError(f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}")
+    return [{"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)} for spec in specs]
 
 
 def _sizes(manifest: Manifest, interface: CInterface) -> dict[str, Any]:

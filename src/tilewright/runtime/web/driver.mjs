@@ -2,7 +2,7 @@
 
 const node = globalThis.process?.getBuiltinModule?.("node:process");
 const base = node ? node.argv[2] : globalThis.location.origin;
-const { load, feature, ARRAYS } = await import(node ? node.argv[3] : "/model/model.mjs");
+const { load, feature = () => model.device, ARRAYS } = await import(node ? node.argv[3] : "/model/model.mjs");
 const ask = (path, body) => fetch(base + path, body === undefined ? {} : { method: "POST", body });
 const now = () => performance.now();
 let model, feeds;

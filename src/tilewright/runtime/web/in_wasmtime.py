@@ -1,4 +1,4 @@
-"""A model for the web in wasmtime, in this process, on one thread: memory laid out as `model.mjs` does."""
+"""A model for the web in wasmtime, in this process, on one thread: memory laid out as `wasm.mjs` does."""
 
 from __future__ import annotations
 

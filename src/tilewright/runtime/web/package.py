@@ -1,4 +1,7 @@
-"""The files of a model for the web: ES module with types, WebAssembly, weights, and a page that runs it."""
+"""The files of a model for the web: ES module with types, WebAssembly, weights, and a page that runs it.
+
+`gpu_package.py` makes those of a model for WebGPU of the same parts.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tilewright.runtime.signature import TensorSpec
 from tilewright.support.version import version
 
 #: The parts of the ES module.
-RUNTIME = ("model.mjs", "workers.mjs")
+RUNTIME = ("files.mjs", "wasm.mjs", "workers.mjs")
 #: The need of a variant, by a feature of its target, the best first.
 _FEATURES = ("relaxed-simd", "simd128")
 _ARRAYS = {
@@ -37,7 +40,7 @@ _HEADER = """\
 //     const model = await load();
 //     const {{ {output} }} = await model.run({{ {input}: new {array}({count}) }});   // {output}.data, {output}.shape
 //
-// Kernels, plan and run loop are in the module of WebAssembly, weights in {name}.bin. It needs no other file.
+// {inside}, weights in {name}.bin. It needs no other file.
 
 """
 
@@ -59,27 +62,45 @@ export interface Model {{
   readonly threads: number;
   /** Run once; a bare array has the input's own shape. */
   run(feeds: Inputs): Promise<Outputs>;
-  /** End its worker and threads. */
+  /** Free what it holds: its worker and threads, or the memory of the GPU. */
   close(): void;
 }}
 export interface Options {{
-  weights?: string | URL | BufferSource;
-  /** Workers that share a run; by default up to 4 where the engine lets them share memory. */
-  threads?: number;
-  /** Run in a web worker; by default on a page. */
-  worker?: boolean;
+  weights?: string | URL | BufferSource;{options}
 }}
 /** Load the model: by default the files beside this one. */
 export function load(source?: string | URL | BufferSource, options?: Options): Promise<Model>;
 """
 
 
+_OPTIONS = """
+  /** Workers that share a run; by default up to 4 where the engine lets them share memory. */
+  threads?: number;
+  /** Run in a web worker; by default on a page. */
+  worker?: boolean;"""
+
+
 def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence[bytes], weights: Array) -> list[Path]:
     """Write all files of a model into `folder`, or none; their paths. Raises `InputError`, `EnvironmentError_`."""
+    check_name(name)
+    variants = _variants(name, manifest, modules)
+    endings = [(feature, file.removeprefix(name)) for feature, file, _ in variants]
+    runtime = runtime_text(name, f"{name}.mjs", manifest.tilewright_version, endings)
+    inside = "Kernels, plan and run loop are in the module of WebAssembly"
+    texts = texts_beside(name, manifest, inside, runtime, _OPTIONS)
+    return write_files(folder, name, texts, {file: module for _, file, module in variants}, weights)
+
+
+def check_name(name: str) -> None:
+    """Raise `InputError` where `name` cannot be that of files on the web."""
     if not re.fullmatch(r"[\w-]+", name, re.ASCII):
         raise InputError(f"{name!r} cannot be a file's name on the web; use letters, digits, '_' and '-'")
-    variants = _variants(name, manifest, modules)
-    texts = _texts(name, manifest, variants)
+
+
+def write_files(
+    folder: Path, name: str, texts: Mapping[str, str], binaries: Mapping[str, bytes], weights: Array
+) -> list[Path]:
+    """Write texts, binaries and the weights of the model `name` into `folder`, or none; their paths."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -87,9 +108,9 @@ def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence
     with tempfile.TemporaryDirectory(prefix="tilewright-web-") as work:
         for file, text in texts.items():
             Path(work, file).write_text(text, encoding="utf-8")
-        for _, file, module in variants:
-            Path(work, file).write_bytes(module)
-        written = [*texts, *(file for _, file, _ in variants)]
+        for file, data in binaries.items():
+            Path(work, file).write_bytes(data)
+        written = [*texts, *binaries]
         if weights.nbytes:
             written.append(f"{name}.bin")
             weights.tofile(str(Path(work, written[-1])))
@@ -107,8 +128,11 @@ def _variants(name: str, manifest: Manifest, modules: Sequence[bytes]) -> list[t
     return [(_FEATURES[0], f"{name}.relaxed.wasm", relaxed), (_FEATURES[1], f"{name}.wasm", simple)]
 
 
-def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]) -> dict[str, str]:
-    """The ES module, its types and the page, by file."""
+def texts_beside(name: str, manifest: Manifest, inside: str, runtime: str, options: str = "") -> dict[str, str]:
+    """The ES module of a runtime, its types and the page, by file.
+
+    `inside` says at its head which file has what beside the weights, `options` are TypeScript's properties of options.
+    """
     first, result = manifest.inputs[:1], manifest.outputs[0]
     count = "…" if not first or not first[0].is_static else str(math.prod(first[0].static_shape))
     values = {
@@ -119,15 +143,15 @@ def _texts(name: str, manifest: Manifest, variants: list[tuple[str, str, bytes]]
         "array": _array(first[0]).split(" ")[0] if first else "",
         "count": count,
         "output": _key(result.name) if result.name.isidentifier() else f"{_key(result.name)}: y",
+        "inside": inside,
     }
-    endings = [(feature, file.removeprefix(name)) for feature, file, _ in variants]
     types = types_text(
         f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
         "\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
         "\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
+        options,
     )
-    runtime = runtime_text(name, f"{name}.mjs", manifest.tilewright_version, endings)
-    page = _filled(["page.html"], {"NAME": name})
+    page = filled(["page.html"], {"NAME": name})
     return {f"{name}.mjs": _HEADER.format(**values) + runtime, f"{name}.d.mts": types, "index.html": page}
 
 
@@ -137,7 +161,7 @@ def runtime_text(name: str, file: str, tilewright: str, endings: Sequence[tuple[
     `endings` are those of a model's modules by what an engine must have for them, the best first.
     """
     values = {"NAME": name, "FILE": file, "VERSION": tilewright, "VARIANTS": json.dumps(endings)}
-    return _filled(RUNTIME, values)
+    return filled(RUNTIME, values)
 
 
 def loader() -> str:
@@ -145,12 +169,13 @@ def loader() -> str:
     return runtime_text("model", "model.mjs", version())
 
 
-def types_text(title: str, inputs: str, outputs: str) -> str:
-    """The types of that module, for inputs and outputs of these properties."""
-    return _TYPES.format(title=title, inputs=inputs, outputs=outputs)
+def types_text(title: str, inputs: str, outputs: str, options: str = _OPTIONS) -> str:
+    """The types of that module, for inputs and outputs of these properties, and further `options` of `load`."""
+    return _TYPES.format(title=title, inputs=inputs, outputs=outputs, options=options)
 
 
-def _filled(resources: Sequence[str], values: Mapping[str, str]) -> str:
+def filled(resources: Sequence[str], values: Mapping[str, str]) -> str:
+    """The texts of these files, one after the other, with a value for each word behind a dollar sign."""
     folder = files("tilewright.runtime.web")
     text = "".join(folder.joinpath(resource).read_text("utf-8") for resource in resources)
     return re.sub(r"\$([A-Z]+)\b", lambda found: values.get(found[1], found[0]), text)

@@ -66,8 +66,13 @@ class Exported(Protocol):
 class InProcess:
     """A process of Node or Chromium that runs the files of one model. `note` says which, and on how many threads."""
 
-    def __init__(self, engine: str, model: Exported, threads: int = 1) -> None:
-        """Start it, and load the model there. Raises `EnvironmentError_` where there is no such program."""
+    def __init__(
+        self, engine: str, model: Exported, threads: int = 1, flags: Sequence[str] = ("--disable-gpu",)
+    ) -> None:
+        """Start it, and load the model there. Raises `EnvironmentError_` where there is no such program.
+
+        `flags` are those of the browser.
+        """
         self.engine, self.inputs = engine, model.inputs
         self.given: Sequence[Array] = ()
         self.made: dict[int, bytes] = {}
@@ -82,7 +87,7 @@ class InProcess:
         self._server.daemon_threads = True
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         self._end = weakref.finalize(self, _end, self._work, self._server, self.commands, started := [])
-        command = self._command(program, f"http://127.0.0.1:{self._server.server_address[1]}")
+        command = self._command(program, flags, f"http://127.0.0.1:{self._server.server_address[1]}")
         self._log = Path(self._work.name, "log")
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -92,17 +97,17 @@ class InProcess:
         self.threads: int = loaded["threads"]
         self.note = f"{loaded['version']}, {loaded['feature']}, {threads} thread{'s' * (threads > 1)}"
 
-    def _command(self, program: str, url: str) -> list[str]:
+    def _command(self, program: str, flags: Sequence[str], url: str) -> list[str]:
         if self.engine == "node":
             version = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout
             major = int(version.strip().lstrip("v").split(".")[0] or 0)
-            flags = ["--experimental-wasm-relaxed-simd"] if major < _NODE_RELAXED else []
+            own = ["--experimental-wasm-relaxed-simd"] if major < _NODE_RELAXED else []
             driver = Path(self._work.name, "driver.mjs")
             driver.write_bytes(_resource("driver.mjs"))
-            return [program, *flags, str(driver), url, (self.folder / "model.mjs").resolve().as_uri()]
+            return [program, *own, str(driver), url, (self.folder / "model.mjs").resolve().as_uri()]
         rights = ["--no-sandbox"] if os.geteuid() == 0 else []  # the sandbox refuses to run as root
         return [
-            program, "--headless=new", *rights, "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            program, "--headless=new", *rights, *flags, "--disable-dev-shm-usage", "--no-first-run",
             f"--user-data-dir={self._work.name}/profile", f"{url}/",
         ]  # fmt: skip
 

@@ -1,5 +1,5 @@
 
-// The second part of model.mjs: a model in a worker of its own, and helpers that share a run.
+// The third part: a model in a worker of its own, and helpers that share a run.
 
 /** A model in a web worker, with the interface of `Model`. */
 class Remote {
@@ -88,22 +88,6 @@ function work(answer) {
       answer({ id, error: error.message });
     }
   };
-}
-
-async function assist({ module, memory, slots, team, context, stack }, begun) {
-  const { exports } = await WebAssembly.instantiate(module, imports(module, memory));
-  exports.__stack_pointer.value = stack;
-  begun();
-  try {
-    exports.serve(slots, context);
-  } catch { // let nobody wait for this worker
-    const words = new Int32Array(memory.buffer, team, TEAM / 4);
-    Atomics.store(words, FAILURE / 4, FAULT);
-    for (const word of [EPOCH, DONE]) {
-      Atomics.add(words, word / 4, 1);
-      Atomics.notify(words, word / 4);
-    }
-  }
 }
 
 const NODE = builtin("node:worker_threads");

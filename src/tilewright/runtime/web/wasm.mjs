@@ -1,4 +1,4 @@
-// The runtime of models for the web, by Tilewright $VERSION.
+// The second part: models in WebAssembly.
 
 // Endings of modules by what the engine must have, the best first, and a module to ask it by.
 const VARIANTS = $VARIANTS;
@@ -21,67 +21,12 @@ const FAULT = -1;
 const LOOKS = 20000; // at a word before a worker sleeps, some 20 µs
 const SMALL = 2 ** 22; // bytes of weights and memory; a run on less is over before another worker is awake
 const OWN = "tilewright"; // the name of workers that run this file
-const builtin = (name) => globalThis.process?.getBuiltinModule?.(name);
 const onPage = "document" in globalThis;
 const cores = () => globalThis.navigator?.hardwareConcurrency ?? builtin("node:os")?.availableParallelism() ?? 1;
 const canShare = globalThis.crossOriginIsolated ?? "SharedArrayBuffer" in globalThis;
-/** The typed array of each type of elements. */
-export const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array, bool: Uint8Array,
-  int16: Int16Array, uint16: Uint16Array, int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array,
-  uint64: BigUint64Array, float16: globalThis.Float16Array ?? Uint16Array, bfloat16: Uint16Array,
-};
-
-/** An error whose message says what to do. */
-export class TilewrightError extends Error {
-  name = "TilewrightError";
-}
-
 const has = (feature) => WebAssembly.validate(Uint8Array.of(0, 97, 115, 109, 1, 0, 0, 0, ...PROBES[feature]));
 /** The feature by which this engine's variant of a model is chosen. */
 export const feature = () => VARIANTS.map(([name]) => name).find(has) ?? "";
-const isBytes = (value) => value instanceof ArrayBuffer || ArrayBuffer.isView(value);
-const asBytes = (value) => ArrayBuffer.isView(value)
-  ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array(value);
-const encoded = (text) => new TextEncoder().encode(text);
-const up = (value, step) => Math.ceil(value / step) * step;
-const product = (shape) => shape.reduce((all, size) => all * size, 1);
-const spelled = ({ name, dtype, shape }) => `${name}: ${dtype}[${shape.join(", ")}]`;
-
-/** The file at a URL as chunks of bytes. */
-async function* chunks(url) {
-  const fs = url.protocol === "file:" && builtin("node:fs");
-  let parts;
-  try {
-    parts = fs ? fs.createReadStream(url, { highWaterMark: 1 << 20 }) : await body(url);
-    yield* parts;
-  } catch (error) {
-    if (error instanceof TilewrightError) throw error;
-    const failure = new TilewrightError(`${url.href} cannot be read: ${error.message}`);
-    throw Object.assign(failure, { isMissing: error.code === "ENOENT" });
-  }
-}
-
-async function* body(url) {
-  const response = await get(url);
-  const reader = response.body.getReader();
-  for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
-}
-
-async function get(url) {
-  const response = await fetch(url);
-  if (response.ok) return response;
-  const error = new TilewrightError(`${url.href} cannot be read: ${response.status} ${response.statusText}`);
-  throw Object.assign(error, { isMissing: response.status === 404 });
-}
-
-async function read(source) {
-  if (isBytes(source)) return asBytes(source);
-  const parts = [];
-  for await (const part of chunks(source)) parts.push(part);
-  return new Uint8Array(await new Blob(parts).arrayBuffer());
-}
-
 /** The module's bytes for a memory that threads share: a bit of its import of the memory says so. */
 function shared(bytes) {
   const words = [3, ...encoded("env"), 6, ...encoded("memory"), 2], copy = bytes.slice();
@@ -168,9 +113,6 @@ function located(source, weights) {
   return { modules, weights: isBytes(weights) ? weights : absolute(weights) };
 }
 
-const absolute = (url) => new URL(url, globalThis.location?.href ?? import.meta.url).href;
-const opened = (source) => (typeof source === "string" ? new URL(source) : source);
-
 /**
  * Load the model: by default the module and the weights beside this file, the best variant for this engine.
  * `source` is the URL of another model, with or without .wasm, or the bytes of a module, `weights` those of its
@@ -189,7 +131,7 @@ export async function load(source, { weights, threads, worker = onPage } = {}) {
 }
 
 /** A loaded model in this thread: `inputs`, `outputs` (name, shape, dtype), `threads`, `run` and `close`. */
-export class Model {
+export class Model extends Fed {
   static async open({ modules, weights }, threads) {
     const isShared = canShare && threads !== 1;
     const module = await first(modules.map(opened), isShared);
@@ -210,6 +152,7 @@ export class Model {
   }
 
   constructor(about, threads, isShared) {
+    super();
     this.inputs = about.inputs;
     this.outputs = about.outputs;
     this.threads = threads;
@@ -301,27 +244,16 @@ export class Model {
   async _fill(source) {
     const { weights } = this._about;
     if (!weights) return;
-    if (source === undefined) throw new TilewrightError("a module given as bytes needs { weights }: bytes or a URL");
-    let position = 0;
-    for await (const part of isBytes(source) ? [asBytes(source)] : chunks(source)) {
-      if (position + part.length <= weights) {
-        new Uint8Array(this._memory.buffer, this._weights + position, part.length).set(part);
-      }
-      position += part.length;
-    }
-    if (position !== weights) {
-      throw new TilewrightError(`the weights have ${position} bytes and the module needs ${weights}: they are of ` +
-        "another compilation, or cut short; copy all files of the folder");
-    }
+    await weightsOf(source, weights, (part, position) => {
+      new Uint8Array(this._memory.buffer, this._weights + position, part.length).set(part);
+    });
   }
 
   /**
    * Run once on typed arrays, or tensors { data, shape }, by the inputs' names. Results are tensors by name.
    */
   async run(feeds) {
-    const values = this.inputs.map((spec) => this._value(spec, feeds));
-    const unknown = Object.keys(feeds).find((name) => !this.inputs.some((spec) => spec.name === name));
-    if (unknown) throw new TilewrightError(`there is no input ${unknown}; the model takes ${this._takes()}`);
+    const values = this._values(feeds);
     if (!this._exports) throw new TilewrightError("the model was closed, or stopped with a fault: load it again");
     const { given, made } = this._layout ?? this._planned(values);
     given.forEach(({ array, count, address }, i) => new array(this._memory.buffer, address, count).set(values[i].data));
@@ -341,34 +273,6 @@ export class Model {
       { data: new array(this._memory.buffer, address, count).slice(), shape: [...shape], dtype: spec.dtype }]));
   }
 
-  _takes() {
-    return this.inputs.map(spelled).join(", ") || "nothing";
-  }
-
-  /** The tensor given for an input, checked. */
-  _value(spec, feeds) {
-    const value = feeds?.[spec.name];
-    if (value === undefined) {
-      throw new TilewrightError(`the input ${spec.name} is missing; the model takes ${this._takes()}`);
-    }
-    const { data, shape = spec.shape } = ArrayBuffer.isView(value) ? { data: value } : value;
-    const array = ARRAYS[spec.dtype];
-    if (!(data instanceof array)) {
-      const got = data?.constructor?.name ?? typeof data;
-      throw new TilewrightError(`${spelled(spec)}: give a ${array.name}, not a ${got}`);
-    }
-    const fits = shape.length === spec.shape.length
-      && spec.shape.every((size, i) => typeof size !== "number" || size === shape[i]);
-    if (!fits) throw new TilewrightError(`${spelled(spec)}: got the shape [${shape.join(", ")}]`);
-    if (shape.some((size) => !Number.isInteger(size) || size < 0)) {
-      throw new TilewrightError(`${spelled(spec)} has open sizes: give { data, shape }`);
-    }
-    if (product(shape) !== data.length) {
-      throw new TilewrightError(`${spelled(spec)}: ${product(shape)} elements are wanted, ${data.length} given`);
-    }
-    return { data, shape };
-  }
-
   /** The layout for symbolic sizes, which the module plans. */
   _planned(values) {
     const { dims, equal, checks, plan, table, stride } = this._about;
@@ -386,5 +290,22 @@ export class Model {
     const rest = found.slice(table + 1);
     const outputs = this.outputs.map(({ shape }) => rest.splice(0, shape.length));
     return this._lay_out(this._addresses(values.map(({ shape }) => shape), outputs, found[table], found[stride]));
+  }
+}
+
+/** The life of a helper: its shares of all runs. */
+async function assist({ module, memory, slots, team, context, stack }, begun) {
+  const { exports } = await WebAssembly.instantiate(module, imports(module, memory));
+  exports.__stack_pointer.value = stack;
+  begun();
+  try {
+    exports.serve(slots, context);
+  } catch { // let nobody wait for this worker
+    const words = new Int32Array(memory.buffer, team, TEAM / 4);
+    Atomics.store(words, FAILURE / 4, FAULT);
+    for (const word of [EPOCH, DONE]) {
+      Atomics.add(words, word / 4, 1);
+      Atomics.notify(words, word / 4);
+    }
   }
 }

@@ -1,0 +1,66 @@
+"""`WebGpuModel`: a model for WebGPU as the files of a page, and the same files in headless Chromium.
+
+exe = WebGpuModel.of(tilewright.compile("model.onnx", target="webgpu"))
+exe.export_web("web/")                     model.mjs, model.d.mts, model.webgpu.json, model.bin, index.html
+exe.run({"x": x})                          in Chromium
+
+Chromium runs it on SwiftShader, which stands in for a GPU on the processor, so that results do not depend on a driver.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+from tilewright.errors import InputError, UnsupportedError
+from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.memory import Array
+from tilewright.runtime.model import Model
+from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.types import Value
+from tilewright.runtime.web.gpu_package import write_gpu_package
+from tilewright.runtime.web.model import WebModel
+from tilewright.runtime.web.process import InProcess
+
+_ENGINE = "chromium"
+_FLAGS = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+
+
+class WebGpuModel(WebModel):
+    """A model for the GPU of a browser."""
+
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Array) -> None:
+        """Keep the kernels' text, and the weights as one block."""
+        super().__init__(object_code, manifest, weights)
+
+    @classmethod
+    def of(cls, model: Model) -> Self:
+        """The model of one that was compiled for `webgpu`, whether this machine runs it or not."""
+        return cls(model.object_code, model.manifest, model._weights)
+
+    def export_web(self, folder: str | os.PathLike[str], name: str = "model") -> list[Path]:
+        """Write ``NAME.mjs``, its types, kernels, weights and a page into a folder; their paths. Raises as
+        `write_gpu_package`.
+        """
+        return write_gpu_package(Path(folder), name, self.manifest, self.object_code, self._weights)
+
+    def use(self, engine: str = _ENGINE, threads: int = 1) -> None:
+        """Run in Chromium from now on. Raises `EnvironmentError_` without it."""
+        if engine != _ENGINE:
+            raise InputError(f"{engine!r} has no WebGPU; run the model in {_ENGINE}, or compile with --target wasm")
+        self.close()
+        self._engine = InProcess(engine, self, flags=_FLAGS)
+
+    def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
+        """Refused: pages have no clock of the GPU that is fine enough."""
+        raise UnsupportedError(
+            "kernels of WebGPU are not timed in a browser; profile the model in this process: leave out --engine"
+        )
+
+    def _opened(self) -> InProcess:
+        if self._engine is None:
+            self.use()
+        found: InProcess = self._engine
+        return found

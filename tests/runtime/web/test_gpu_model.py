@@ -1,0 +1,114 @@
+"""Models for WebGPU: in headless Chromium on SwiftShader, and what is refused there, in Node and when written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import tilewright as tw
+from tests.onnx_models import convolution, make_model, perceptron
+from tests.runtime.web.helpers import in_node, needs_node
+from tilewright.errors import EnvironmentError_, InputError, TargetError, UnsupportedError
+from tilewright.runtime.web.gpu_model import WebGpuModel
+from tilewright.runtime.web.process import InProcess, program_of
+
+
+def compiled(model: Any) -> WebGpuModel:
+    return WebGpuModel.of(tw.compile(model, target="webgpu", cache=False))
+
+
+@pytest.fixture
+def opened() -> Iterator[Any]:
+    """A function that has a model run in Chromium; the test is skipped where there is none."""
+    try:
+        program_of("chromium")
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
+    made: list[WebGpuModel] = []
+
+    def open_(model: Any) -> WebGpuModel:
+        made.append(compiled(model))
+        made[-1].use("chromium")
+        return made[-1]
+
+    yield open_
+    for one in made:
+        one.close()
+
+
+def test_a_convolution_in_chromium_is_as_on_the_processor(opened: Any) -> None:
+    model = opened(convolution())
+    assert "swiftshader" in model.note
+    for seed in (0, 1):  # the second run finds the memory of the first
+        x = np.random.default_rng(seed).standard_normal((1, 3, 12, 12)).astype("float32")
+        np.testing.assert_allclose(model(x), tw.compile(convolution(), cache=False)(x), rtol=1e-5, atol=1e-6)
+    assert len(model.time({"image": x}, repeat=3)) == 3
+    with pytest.raises(UnsupportedError, match="leave out --engine"):
+        model.profile({"image": x})
+    with pytest.raises(InputError, match="'node' has no WebGPU"):
+        model.use("node")
+
+
+def copies() -> Any:
+    """An input that is an output too, bytes of an odd number, integers of 64 bits."""
+    nodes = [
+        helper.make_node("Identity", ["n"], ["same"]),
+        helper.make_node("Not", ["b"], ["turned"]),
+        helper.make_node("Add", ["n", "n"], ["twice"]),
+    ]
+    whole, bits = (TensorProto.INT64, [3]), (TensorProto.BOOL, [5])
+    return make_model(nodes, {"n": whole, "b": bits}, {"same": whole, "turned": bits, "twice": whole})
+
+
+def test_copies_bytes_and_wide_integers(opened: Any) -> None:
+    model = opened(copies())
+    n, b = np.array([1, -2, 5]), np.array([True, False, True, True, False])
+    same, turned, twice = model.run({"n": n, "b": b})
+    np.testing.assert_array_equal(same, n)
+    np.testing.assert_array_equal(turned, ~b)
+    np.testing.assert_array_equal(twice, 2 * n)
+    with pytest.raises(InputError, match="computes in 32 bits, which 4294967296 does not fit"):
+        model.run({"n": np.array([1, 2, 2**32]), "b": b})
+    np.testing.assert_array_equal(model.run({"n": n, "b": b})[0], n)  # the model is still there
+
+
+def test_a_browser_without_webgpu_says_what_to_enable() -> None:
+    try:
+        program_of("chromium")
+    except EnvironmentError_ as error:
+        pytest.skip(str(error))
+    with pytest.raises(InputError, match="--target wasm"):
+        InProcess("chromium", compiled(perceptron()), flags=["--disable-gpu", "--disable-features=WebGPU"])
+
+
+@needs_node
+def test_node_without_webgpu_and_the_files(tmp_path: Path) -> None:
+    written = compiled(perceptron()).export_web(tmp_path)
+    names = {"model.mjs", "model.d.mts", "index.html", "model.webgpu.json", "model.bin"}
+    assert {path.name for path in written} == names
+    about = json.loads((tmp_path / "model.webgpu.json").read_text())
+    assert len(about["steps"]) == len(about["kernels"]) == 1
+    script = "await load().catch((error) => console.log(error instanceof TilewrightError, error.message));"
+    said = in_node(tmp_path, script)
+    assert said.startswith("true this engine has no WebGPU") and "chrome://flags/#enable-unsafe-webgpu" in said
+
+
+def test_what_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError, match=r"sizes are open \(N\).*--input-shapes"):
+        compiled(perceptron("N")).export_web(tmp_path)
+    with pytest.raises(TargetError, match="for the web compile for wasm or webgpu"):
+        WebGpuModel.of(tw.compile(perceptron(), cache=False)).export_web(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_operators_of_the_host_are_named(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NonZero", ["x"], ["where"])]
+    model = make_model(nodes, {"x": (TensorProto.FLOAT, [4])}, {"where": (TensorProto.INT64, [1, "K"])})
+    with pytest.raises(UnsupportedError, match=r"operators of the host: onnx\.NonZero"):
+        compiled(model).export_web(tmp_path)
