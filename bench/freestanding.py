@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -117,13 +118,18 @@ def rows(
     for kind in given.kinds.split(","):
         row: dict[str, Any] = {"model": name, "kind": kind, "optimize": given.optimize}
         with tempfile.TemporaryDirectory(prefix="freestanding-") as folder:
+            start = sum(os.times()[:4])
             files = export_source(model, Path(folder) / "model.c", target=TARGETS[kind], freestanding=True)
+            row["write_s"] = round(sum(os.times()[:4]) - start, 1)
             row["bytes"] = [file.stat().st_size for file in files]
+            row["lines"] = files[0].read_text().count("\n")
             if kind == "seccomp" and not given.quick:
                 found, row["cc_s"] = symbols(files[0])
                 row["undefined"] = sorted(found)
                 row["allowed"] = found <= ALLOWED
+            start = sum(os.times()[2:4])
             opened = open_enclave(files, kind, given.optimize)
+            row["program_s"] = round(sum(os.times()[2:4]) - start, 1)
         found_values = opened.run(inputs)
         row["equal"] = all(np.array_equal(a, b) for a, b in zip(found_values, wanted, strict=True))
         row["error"] = max(_error(a, b) for a, b in zip(found_values, wanted, strict=True))
