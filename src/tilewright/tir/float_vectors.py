@@ -14,11 +14,39 @@ from tilewright.tir.visitor import children
 #: Lengths of such vectors: those of OpenCL (1.2, section 6.4), of which GCC and Clang have each, too.
 LANES = (2, 4, 8, 16)
 _ARITHMETIC = (e.Add, e.Sub, e.Mul, e.Div, e.Min, e.Max)
+_COMPARISONS = (e.LT, e.LE, e.GT, e.GE, e.EQ, e.NE)
+#: Elements of one size, whose vectors C compilers reinterpret and mask by one another.
+_WORDS = frozenset({"float32", "int32"})
+_MASKED_CALLS = frozenset(["fma", "fabs", "reinterpret", "shift_left", "shift_right", "bitwise_and", "bitwise_or"])
 
 
 def has_vector(store: BufferStore, functions: Set[str] = frozenset()) -> bool:
     """True for a store of a float32 vector whose value is arithmetic, and `functions`, of such vectors and numbers."""
     return store.value.dtype.lanes in LANES and _is_run(store.indices) and _is_vector(store.value, functions)
+
+
+def has_masked_vector(store: BufferStore) -> bool:
+    """As `has_vector`; the value may also choose by comparisons and compute with the bits of floats, as `exp` does."""
+    value = store.value
+    fits = value.dtype.lanes in LANES and value.dtype.element == "float32"
+    return fits and _is_run(store.indices) and _is_masked(value)
+
+
+@nested
+def _is_masked(x: Expr) -> bool:
+    if isinstance(x, e.Broadcast):
+        return str(x.dtype.element) in _WORDS and _is_number(x.value)
+    if isinstance(x, BufferLoad):
+        return x.dtype.element == "float32" and _is_run(x.indices)
+    if isinstance(x, Call):
+        known = x.op in _MASKED_CALLS and {str(arg.dtype.element) for arg in (x, *x.args)} <= _WORDS
+        return known and all(map(_is_masked, x.args))
+    if isinstance(x, e.Select):
+        return str(x.dtype.element) in _WORDS and all(map(_is_masked, (x.condition, x.true_value, x.false_value)))
+    if isinstance(x, _COMPARISONS):
+        return str(x.a.dtype.element) in _WORDS and _is_masked(x.a) and _is_masked(x.b)
+    kinds = {"float32": _ARITHMETIC, "int32": (e.Add, e.Sub, e.Mul)}.get(str(x.dtype.element), ())
+    return isinstance(x, kinds) and _is_masked(x.a) and _is_masked(x.b)
 
 
 def _is_run(indices: tuple[Expr, ...]) -> bool:

@@ -14,6 +14,7 @@ from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.stmt import AssertStmt, BufferStore, For, ForKind, PrimFunc
+from tilewright.tir.transform import pipeline
 from tilewright.tir.transform.lower_parallel import lower_parallel
 from tilewright.topi.reference.math import trunc_divide, trunc_mod
 
@@ -105,6 +106,24 @@ def test_vectors_and_workers():
     out = np.zeros((37, 32), "float32")
     module["f"](x, y, out)
     np.testing.assert_allclose(out, np.maximum(x @ y, 0), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh", "erf"])
+def test_functions_of_vectors_keep_their_vectors(name):
+    """Choices and bits of floats have a text for vectors: no loop over lanes, and the numbers of LLVM's code."""
+    x = np.concatenate([np.linspace(-120, 120, 1000), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, 16, -16]])
+    x = x.astype("float32")
+    given = te.placeholder(x.shape, "float32", "x")
+    out = te.compute(x.shape, lambda i: getattr(tir, name)(given[i]), name="y")
+    s = te.create_schedule(out.op)
+    _, lane = s[out].split(out.op.axis[0], factor=8)
+    s[out].vectorize(lane)
+    func, found = te.lower(s, [given, out], name="f"), {}
+    assert "int32_t lane" not in emit_c([pipeline.result(pipeline.C.code, func, None)]).text
+    for target in ("c", "cpu"):
+        found[target] = np.zeros_like(x)
+        build(func, require_target(target))["f"](x, found[target])
+    np.testing.assert_allclose(found["c"], found["cpu"], rtol=1e-6, atol=1e-7)
 
 
 def test_lanes_of_float64_are_taken_apart():

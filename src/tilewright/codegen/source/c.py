@@ -45,8 +45,10 @@ C99 = Dialect(
     fail="if (!({condition})) return {code};",
     vector_type="tilewright_{type}x{lanes}",
     broadcast="({value} - ({type}){{0}})",  # of any number itself; a cast is none of vectors
-    vector_extreme="((tilewright_floatx{lanes})((tilewright_maskx{lanes}){b} ^ "
-    "(((tilewright_maskx{lanes}){a} ^ (tilewright_maskx{lanes}){b}) & ({condition}))))",
+    vector_select="(({type})((tilewright_boolx{lanes}){b} ^ "
+    "(((tilewright_boolx{lanes}){a} ^ (tilewright_boolx{lanes}){b}) & ({condition}))))",
+    vector_functions={"fma": "({0} * {1} + {2})", "reinterpret": "(({type}){0})",
+                      "fabs": "(({type})((tilewright_int32_tx{lanes}){0} & 0x7fffffff))"},
     vector_load="(*(const tilewright_floatsx{lanes}*)({name} + {index}))",
     vector_store="*(tilewright_floatsx{lanes}*)({name} + {index}) = {value};",
     spaces={"global": "", "local": ""},
@@ -94,7 +96,8 @@ TILEWRIGHT_MAYBE uint32_t tilewright_popcount(uint32_t x) {
 _VECTORS = "\n".join(
     f"typedef float tilewright_floatx{lanes} __attribute__((vector_size({4 * lanes})));\n"
     f"typedef float tilewright_floatsx{lanes} __attribute__((vector_size({4 * lanes}), aligned(4), may_alias));\n"
-    f"typedef int32_t tilewright_maskx{lanes} __attribute__((vector_size({4 * lanes})));"
+    f"typedef int32_t tilewright_int32_tx{lanes} __attribute__((vector_size({4 * lanes})));\n"
+    f"typedef int32_t tilewright_boolx{lanes} __attribute__((vector_size({4 * lanes})));"
     for lanes in LANES
 )
 _BARRIER = "extern void tilewright_barrier(const tilewright_context* ctx);"

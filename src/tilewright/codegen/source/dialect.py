@@ -27,8 +27,9 @@ class Dialect:
     orders its accesses among the threads of a block. `effects` maps calls that are statements of this language alone to
     what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
     declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
-    of a {type}; `broadcast` is one of a {value}, and `vector_extreme` the text of {a} where {condition}, else {b}, if
-    `select` is none for vectors; `vector_load` and `vector_store` move one between registers and neighbours in memory
+    of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else {b}, if
+    `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics; `vector_load`
+    and `vector_store` move one between registers and neighbours in memory
     from {index} on, by an address of a {space}, of which `spaces` has the words by storage scope.
     `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
     tells a compiler of what line of which file the next line was made.
@@ -62,7 +63,8 @@ class Dialect:
     pointers: bool = True
     vector_type: str = ""
     broadcast: str = "(({type})({value}))"
-    vector_extreme: str = ""
+    vector_select: str = ""
+    vector_functions: Mapping[str, str] = field(default_factory=dict)
     vector_load: str = ""
     vector_store: str = ""
     spaces: Mapping[str, str] = field(default_factory=dict)

@@ -84,9 +84,8 @@ def _extreme(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     def emit(b: SourceBuilder, x: Any) -> str:
         one, other = atom(b, x.a), atom(b, x.b)
         condition = f"{one} {symbol} {other}"
-        if x.dtype.lanes > 1 and b.dialect.vector_extreme:
-            condition = f"({condition}) | ({one} != {one})"
-            return b.dialect.vector_extreme.format(a=one, b=other, condition=condition, lanes=x.dtype.lanes)
+        if x.dtype.lanes > 1 and b.dialect.vector_select:
+            return _vector_select(b, x.dtype, f"({condition}) | ({one} != {one})", one, other)
         if x.dtype.is_float and not never_nan(x.a):
             if never_nan(x.b):
                 one, other = other, one
@@ -119,7 +118,14 @@ def _cast(b: SourceBuilder, x: e.Cast) -> str:
     return d.converted(x.dtype, value)
 
 
+def _vector_select(b: SourceBuilder, dtype: DType, condition: str, a: str, other: str) -> str:
+    parts = {"type": b.dialect.type_name(dtype), "lanes": dtype.lanes}
+    return b.dialect.vector_select.format(a=a, b=other, condition=condition, **parts)
+
+
 def _select(b: SourceBuilder, x: e.Select) -> str:
+    if x.dtype.lanes > 1 and b.dialect.vector_select:
+        return _vector_select(b, x.dtype, b.value(x.condition), atom(b, x.true_value), atom(b, x.false_value))
     condition, true, false = b.value(x.condition), b.value(x.true_value), b.value(x.false_value)
     return b.dialect.select.format(condition=condition, true=true, false=false)
 
@@ -167,6 +173,10 @@ def to_memory(b: SourceBuilder, dtype: Any, text: str) -> str:
 
 # ------------------------------------------------------------------------------------------------------------- calls
 def _call(b: SourceBuilder, x: Call) -> str:
+    if x.dtype.lanes > 1 and x.op in b.dialect.vector_functions:
+        parts = [b.value(arg) for arg in x.args]
+        text = b.dialect.vector_functions[x.op]
+        return text.format(*parts, type=b.dialect.type_name(x.dtype), lanes=x.dtype.lanes)
     special = _CALLS.get(x.op)
     if special is not None:
         return special(b, x)

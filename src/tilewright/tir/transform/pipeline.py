@@ -14,7 +14,7 @@ from typing import Any
 from tilewright.machine import Machine
 from tilewright.support.trace import span
 from tilewright.target import Target
-from tilewright.tir.float_vectors import has_vector
+from tilewright.tir.float_vectors import has_masked_vector
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.bind_shares import bind_shares
 from tilewright.tir.transform.bind_threads import bind_threads
@@ -148,7 +148,8 @@ C = Pipeline(
     stages(
         legalize_float16,
         Stage(
-            "scalarize_vectors", lambda func, target: scalarize_vectors(func, None if _is_board(target) else has_vector)
+            "scalarize_vectors",
+            lambda func, target: scalarize_vectors(func, None if _is_board(target) else has_masked_vector),
         ),
         hoist_values,
     ),
