@@ -37,6 +37,9 @@ def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
             f"{stmt.buffer.name} is written element by element, but lies in {stmt.buffer.scope}, whose elements "
             "are not supported; tensorize the stage with an intrinsic of te.wmma"
         )
+    registers = b.registers.get(stmt.buffer)
+    if registers and isinstance(index, Ramp) and isinstance(index.base, IntImm) and index.base.value not in registers:
+        return  # what lies beyond the edge of an image: nothing reads it
     b.statement(stmt.value, index)
     if stmt.buffer.scope == "global" and entry(stmt.value.dtype) in b.dialect.stores:
         parts = {"name": b.name(stmt.buffer), "index": atom(b, index), "value": atom(b, stmt.value)}

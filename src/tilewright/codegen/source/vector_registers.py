@@ -9,7 +9,7 @@ from tilewright.tir.visitor import collect
 
 
 def register_vectors(stmt: Allocate) -> tuple[int, list[int]]:
-    """The lanes of the vectors that an array consists of, and the first element of each that is accessed.
+    """The lanes of the vectors that an array consists of, and the first element of each that is read.
 
     No lanes where it is read or written otherwise, or by an index. Compilers keep such arrays in memory where they are
     too long to be looked through.
@@ -23,8 +23,10 @@ def register_vectors(stmt: Allocate) -> tuple[int, list[int]]:
     (width,) = lanes if len(lanes) == 1 else (0,)
     if not width or size % width:
         return 0, []
-    bases = (index.base for index in indices if isinstance(index, Ramp))
-    return width, sorted(base.value for base in bases if isinstance(base, IntImm))
+    read = {x.indices[0] for x in accesses if x.buffer is buffer and isinstance(x, BufferLoad)}
+    bases = (index.base for index in read if isinstance(index, Ramp))
+    firsts = {base.value for base in bases if isinstance(base, IntImm)}
+    return (width, sorted(firsts)) if firsts else (0, [])
 
 
 def _aligned_lanes(index: Expr | None) -> int:
