@@ -110,7 +110,7 @@ def test_names_of_no_characters_end_a_job_and_no_worker(service: Service) -> Non
         ({"RoleArn": "arn:aws:iam::1:role/short-number"}, "'roleArn'"),
         ({"InputConfig": {"S3Uri": "s3://b/m", "Framework": "CAFFE"}}, r"enum value set: \[TENSORFLOW"),
         ({"InputConfig": {"S3Uri": "file:///etc/passwd", "Framework": "ONNX"}}, "in no folder that this service"),
-        ({"InputConfig": {"S3Uri": f"file:///{'x' * 300}", "Framework": "ONNX"}}, "is no file's name: File name"),
+        ({"InputConfig": {"S3Uri": f"file://SHARED/{'x' * 300}", "Framework": "ONNX"}}, "is no file's name: File name"),
         ({"OutputConfig": {"S3OutputLocation": "s3://b", "TargetDevice": "ml_inf1"}}, "maker's compiler"),
         ({"OutputConfig": {"S3OutputLocation": "s3://b"}}, "one of TargetDevice and TargetPlatform"),
         ({"OutputConfig": LAMBDA | {"CompilerOptions": '{"x": "y"}'}}, "known: mcpu"),
@@ -121,8 +121,9 @@ def test_names_of_no_characters_end_a_job_and_no_worker(service: Service) -> Non
 )  # fmt: skip
 def test_requests_that_break_a_constraint(service: Service, change: dict[str, Any], message: str) -> None:
     client = service.client(checked=False)
+    request = json.loads(json.dumps(_request(service, "refused") | change).replace("SHARED", str(service.shared)))
     with pytest.raises(client.exceptions.ClientError, match=message) as found:
-        client.create_compilation_job(**_request(service, "refused") | change)
+        client.create_compilation_job(**request)
     assert found.value.response["Error"]["Code"] == "ValidationException"
     assert found.value.response["ResponseMetadata"]["HTTPStatusCode"] == 400
 

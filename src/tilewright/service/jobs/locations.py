@@ -7,7 +7,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
@@ -101,11 +101,15 @@ class Locations:
         """The file of a `file://` name, where it lies in a shared folder, links followed."""
         try:
             path = Path(urlsplit(name).path).resolve()
+            shared = any(path.is_relative_to(folder.resolve()) for folder in self._settings.shared)
+            with suppress(FileNotFoundError, NotADirectoryError):  # `resolve` of Python 3.11 finds no name too long
+                if shared:
+                    path.lstat()
         except (OSError, RuntimeError, ValueError) as error:  # too long, links in a circle, a zero byte
             reason = getattr(error, "strerror", None) or error
             raise InputError(f"{name[:200]} is no file's name: {reason}") from None
-        if not any(path.is_relative_to(folder.resolve()) for folder in self._settings.shared):
-            raise InputError(f"{name} is in no folder that this service shares")
+        if not shared:
+            raise InputError(f"{name[:200]} is in no folder that this service shares")
         return path
 
 
