@@ -104,6 +104,9 @@ class Table:
             assert isinstance(case, Case)
             if job.status != "COMPLETED":
                 self.cells[framework, target] = f"refused: {job.reason.removeprefix('ClientError: ')}"[:160]
+                print(
+                    f"{framework} for {short(target)}: {job.reason}; its log ends with {job.log[-2000:]!r}", flush=True
+                )
                 continue
             self.shapes.setdefault(framework, job.result["inputs"])
             location = Path(job.result["location"].removeprefix("file://"))

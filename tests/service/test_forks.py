@@ -79,3 +79,12 @@ def test_a_process_that_is_ended(forks: Forks, tmp_path: Path) -> None:
     os.kill(running.pid, signal.SIGSTOP)
     running.end()
     assert forks._server is not None and forks._server.poll() is None
+
+
+def test_a_fault_before_the_job_is_read_is_in_its_log(forks: Forks, tmp_path: Path) -> None:
+    (tmp_path / process.JOB).write_text("{")
+    running = forks.start(tmp_path)
+    assert running.wait(60)
+    running.end()
+    assert "JSONDecodeError" in (tmp_path / "log.txt").read_text()
+    assert not (tmp_path / process.RESULT).exists()

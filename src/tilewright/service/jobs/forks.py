@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 from contextlib import suppress
 from pathlib import Path
 
@@ -118,6 +119,8 @@ def main() -> None:
             try:
                 _become(folder)
                 status = process.main(folder)
+            except BaseException:
+                traceback.print_exc()  # to the log: the worker sees no result
             finally:
                 os._exit(status)
         sys.stdout.buffer.write(f"{pid}\n".encode())
