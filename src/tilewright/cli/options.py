@@ -76,17 +76,21 @@ def _not_here(target: Target) -> str:
 
 def is_web(target: str | None) -> bool:
     """True if models for a target are written as files for the web."""
-    if target is None or "wasm" not in target:
-        return False
-    # an artifact of this machine needs no targets yet
-    from tilewright.target import Target
-
-    return Target(target).backend == "wasm"
+    return _has_backend(target, "wasm")
 
 
 def is_webgpu(target: str | None) -> bool:
     """True for a target of WebGPU, whose models run in this process or in a browser."""
-    return (target or "").strip().partition(" ")[0].partition(":")[0] == "webgpu"
+    return _has_backend(target, "webgpu")
+
+
+def _has_backend(target: str | None, name: str) -> bool:
+    if target is None or name not in target:
+        return False
+    # an artifact of this machine needs no targets yet
+    from tilewright.target import Target
+
+    return Target(target).backend == name
 
 
 def parse_shapes(text: str | None) -> dict[str, tuple[int, ...]] | None:

@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Self
 
 from tilewright.errors import InputError, UnsupportedError
-from tilewright.runtime.manifest import Manifest
-from tilewright.runtime.memory import Array
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.types import Value
@@ -30,10 +28,6 @@ _FLAGS = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
 
 class WebGpuModel(WebModel):
     """A model for the GPU of a browser."""
-
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Array) -> None:
-        """Keep the kernels' text, and the weights as one block."""
-        super().__init__(object_code, manifest, weights)
 
     @classmethod
     def of(cls, model: Model) -> Self:
