@@ -1,6 +1,6 @@
 """A fleet on one machine: a tracker and three devices, on which a network is checked and timed, and its layer tuned.
 
-    python examples/device_fleet.py
+    python examples/device_fleet.py [--trials 12]
 
 One device is this machine; the others are programs for AArch64 and RISC-V under qemu's user mode, as boards without
 Python would be served. Where an emulator, a C library for it or a cross compiler is missing, that device is left out,
@@ -9,6 +9,7 @@ with the reason. Everybody has a certificate, and nothing is left behind.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import statistics
@@ -27,8 +28,7 @@ from tilewright import autotvm, relay, rpc
 from tilewright.errors import EnvironmentError_, UserError
 from tilewright.rpc.board.program import build_worker
 
-SHAPE = (1, 16, 28, 28)
-TRIALS = 12
+SHAPE = (1, 8, 14, 14)
 TILEWRIGHT = (sys.executable, "-m", "tilewright.cli.main")
 
 
@@ -63,7 +63,7 @@ def network() -> relay.IRModule:
     """A 3x3 convolution, ReLU, and global average pooling."""
     generator = np.random.default_rng(0)
     x = relay.var("x", shape=SHAPE)
-    weight = relay.const(generator.standard_normal((32, SHAPE[1], 3, 3)).astype("float32"))
+    weight = relay.const(generator.standard_normal((16, SHAPE[1], 3, 3)).astype("float32"))
     y = relay.nn.relu(relay.nn.conv2d(x, weight, padding=(1, 1)))
     return relay.IRModule.from_expr(relay.Function([x], relay.nn.global_avg_pool2d(y)))
 
@@ -125,10 +125,10 @@ def run_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
     print(f"{machine.key}: compiled in {built:.1f} s, the same results as here, {seconds * 1e3:.3f} ms a run")
 
 
-def tune_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
+def tune_there(tracker: rpc.TrackerSession, machine: Machine, trials: int) -> None:
     """Tune the kernels for a machine: built here, measured there."""
     fleet = autotvm.Fleet(tracker, machine.key, devices=1)
-    options = autotvm.TuneOptions(trials=TRIALS, explorer="droplet", batch=4)
+    options = autotvm.TuneOptions(trials=trials, explorer="droplet", batch=min(4, trials))
     result = autotvm.tune(network(), machine.target, options, site=autotvm.OnFleet(fleet))
     measured = [tuner for tuner in result.tuners if tuner.default_seconds is not None]
     gains = [f"{t.task.name} {t.default_seconds * 1e6:.0f} to {t.seconds * 1e6:.0f} µs" for t in measured]
@@ -137,6 +137,9 @@ def tune_there(tracker: rpc.TrackerSession, machine: Machine) -> None:
 
 def main() -> None:
     """Do it all."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trials", type=int, default=12, help="configurations to measure of the layer on each device")
+    given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="tilewright-fleet-") as name:
         taking_part = {}
         for machine in MACHINES:
@@ -149,7 +152,7 @@ def main() -> None:
                 for machine in taking_part:
                     run_there(tracker, machine)
                 for machine in taking_part:
-                    tune_there(tracker, machine)
+                    tune_there(tracker, machine, given.trials)
                 done = {device["name"]: device["jobs"] for device in tracker.status()["devices"]}
                 print(f"sessions by device: {done}")
         except UserError as error:

@@ -18,6 +18,7 @@ if sys.dont_write_bytecode and sys.pycache_prefix is None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from tests.golden import CheckGolden, compare_or_accept
+from tests.sample import sample
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,13 +28,23 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip the tests marked `long`, saying how to run them, unless `--long` was given."""
+    """Skip the tests marked `long`, and of those marked `sample` all cases but some, unless `--long` was given."""
     if config.getoption("--long"):
         return
     skip = pytest.mark.skip(reason="takes long; runs under `scripts/test --all` or `pytest --long`")
+    of_a_test: dict[str, list[pytest.Function]] = {}
     for item in items:
         if item.get_closest_marker("long") is not None:
             item.add_marker(skip)
+        elif isinstance(item, pytest.Function) and item.get_closest_marker("sample") is not None:
+            of_a_test.setdefault(f"{item.path}::{item.originalname}", []).append(item)
+    for cases in of_a_test.values():
+        mark = cases[0].get_closest_marker("sample")
+        assert mark is not None
+        kept = sample({case.name: set(case.callspec.indices.items()) for case in cases}, *mark.args)
+        for case in cases:
+            if case.name not in kept:
+                case.add_marker(skip)
 
 
 def pytest_collection_finish() -> None:

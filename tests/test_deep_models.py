@@ -128,6 +128,7 @@ def test_nested_programs_are_written_and_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.sample(1)
 def test_nested_programs_run(name: str) -> None:
     model = tw.compile(IRModule.from_expr(PROGRAMS[name]()), cache=False)
     relu = np.maximum(DATA, 0)

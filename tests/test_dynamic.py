@@ -114,6 +114,7 @@ def random(shapes: Shapes) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(11)
 def test_any_size_without_compiling_again(name: str) -> None:
     build, shapes = CASES[name]
     exe = tw.compile(model(build, shapes), threads=2)
@@ -129,6 +130,7 @@ def test_any_size_without_compiling_again(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("winograd")])
 @pytest.mark.parametrize("size", [(1, 1), (3, 70), (61, 2)])
+@pytest.mark.sample(4)
 def test_winograd_convolution_of_images_unlike_the_hint(
     name: str, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ def test_winograd_convolution_of_images_unlike_the_hint(
 
 
 @pytest.mark.parametrize("name", ["conv2d", "1x1", "1x1_blocked", "depthwise", "residual", "transposed"])
+@pytest.mark.sample(3)
 def test_images_smaller_than_a_tile(name: str) -> None:
     build, shapes = CASES[name]
     exe = tw.compile(model(build, shapes), threads=1)

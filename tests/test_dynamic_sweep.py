@@ -145,6 +145,7 @@ def check(family: Callable[[Draw], Case], data: Any) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda f: f.__name__)
 @hypothesis.given(data=st.data())
 @hypothesis.settings(max_examples=2, deadline=None, phases=[hypothesis.Phase.generate])
+@pytest.mark.sample(4)
 def test_a_few_sizes_agree_with_the_reference(family: Callable[[Draw], Case], data: Any) -> None:
     check(family, data)
 

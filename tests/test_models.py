@@ -60,6 +60,7 @@ def check(path: Path, shapes: dict[str, tuple[int, ...]] | None, bound: float, t
 
 
 @pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.sample(2)
 def test_a_trained_model(name: str) -> None:
     file, shapes, bound = TRAINED[name]
     path = MODELS / "real" / "onnx" / name / file
@@ -88,6 +89,7 @@ OPEN: dict[str, tuple[list[dict[str, tuple[int, ...]]], float]] = {
         for name in OPEN
     ],
 )
+@pytest.mark.sample(2)
 def test_a_trained_model_of_open_sizes(name: str) -> None:
     """Compiled once without any size, run at several."""
     paths = sorted((MODELS / "real" / "onnx" / name).glob("*.onnx"))

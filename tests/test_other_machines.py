@@ -110,6 +110,7 @@ FEW_BITS = [(4, 4, False), (3, 4, False), (4, 0, False), (6, 0, False), (4, 0, T
 
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize(("bits", "level", "table"), FEW_BITS)
+@pytest.mark.sample(3)
 def test_weights_of_few_bits_compute_there_what_they_compute_here(bits, level, table, target, tmp_path):
     rng = np.random.default_rng(2)
     weight, scales = rng.integers(0, 256, (40, 4, 4 * bits)).astype(np.uint8), rng.random((40, 4)).astype(np.float32)

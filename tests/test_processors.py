@@ -93,6 +93,7 @@ def named(level: str) -> Target:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("build", MODELS, ids=lambda build: build.__name__)
+@pytest.mark.sample(8)
 def test_kernels_of_floats_agree_on_every_level(build: Callable[[], relay.Expr], level: str) -> None:
     target, mod = named(level), module(build())
     inputs = feed(mod)

@@ -126,6 +126,7 @@ def test_a_network_in_bytes_by_all_kinds_of_code(
     assert "| 1.00 / 2.00 |" in text and "| geometric mean |" in text and "4.00" in text.splitlines()[-1]
 
 
+@pytest.mark.long
 def test_a_checkout_beside_itself(tmp_path: Path) -> None:
     """Three processes in turns; the interval holds the median, and ends are of the turns measured."""
     checkouts = importlib.import_module("checkouts")
@@ -208,12 +209,14 @@ def test_nothing_is_lost_or_left_behind_where_everything_goes_wrong(bench_folder
     assert " trials: " in out and (tmp_path / "records.jsonl").exists()
 
 
+@pytest.mark.long
 def test_sketches_beside_the_compilers_own_schedules(bench_folder: Path) -> None:
     out = run_bench(bench_folder / "autotvm", "sketches", "--smoke")
     row = next(line for line in out.splitlines() if line.startswith("| softmax"))
     assert float(row.split("|")[3]) > 0
 
 
+@pytest.mark.long
 def test_contention_is_measured_and_written(bench_folder: Path, tmp_path: Path) -> None:
     arguments = ("--smoke", "--folder", tmp_path, "--json", tmp_path / "out.json", "--markdown", tmp_path / "out.md")
     run_bench(bench_folder, "contention", *arguments)

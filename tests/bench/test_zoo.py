@@ -54,6 +54,7 @@ def test_weights_are_the_same_every_time(networks: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("name", FAST)
+@pytest.mark.sample(3)
 def test_the_result_is_that_of_onnxruntime(name: str, networks: dict[str, Any]) -> None:
     compare(name, networks[name]())
 

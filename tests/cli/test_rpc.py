@@ -50,6 +50,7 @@ def test_a_model_runs_on_devices_of_both_kinds(tilewright: Command, model: Path,
 
 
 @pytest.mark.parametrize("key", ["pi", "bare"])
+@pytest.mark.sample(1)
 def test_a_model_is_tuned_on_devices_of_both_kinds(tilewright: Command, tmp_path: Path, fleet_of, board, key) -> None:
     tracker, _, _ = fleet_of(2)
     registration = with_board(tracker, board)

@@ -37,6 +37,7 @@ def softmax() -> onnx.ModelProto:
 @needs_cc
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize("model", [convolution, perceptron, softmax])
+@pytest.mark.sample(3)
 def test_needs_no_library_and_compiles_without_warnings(model: Any, compiler: str, tmp_path: Path) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"{compiler} is not installed")

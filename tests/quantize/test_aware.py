@@ -81,6 +81,7 @@ def test_integers_are_those_of_training(kernel):
     ],
     ids=str,
 )
+@pytest.mark.sample(1)
 def test_other_codes_with_data_of_both_signs(options):
     x = rows()["x"]
     aware = tw.quantize_aware(perceptron(rows="n"), rows(), batch=BATCH, threads=1, **options)

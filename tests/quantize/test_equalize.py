@@ -115,6 +115,7 @@ def test_floats_stay_what_they_are(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sample(2)
 def test_the_error_falls_where_ranges_differ(model):
     plain = tw.quantize(model(), {"x": inputs(model)}, threads=1, objective=None).recipe.losses["relative"]
     found = quantized(model).recipe

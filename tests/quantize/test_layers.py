@@ -112,6 +112,7 @@ def quantized(model):
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sample(2)
 def test_layers_agree_with_exact_arithmetic_and_onnxruntime(model):
     found = quantized(model)
     assert sorted(found.recipe.quantized) == sorted(MODELS[model])

@@ -54,6 +54,7 @@ def searched():
 @pytest.mark.parametrize(
     ("bits", "symmetric", "tables"), [(8, True, True), (4, True, True), (4, False, False), (2, False, False)]
 )
+@pytest.mark.sample(2)
 def test_artifact_and_onnx_file_agree_with_exact_arithmetic(bits, symmetric, tables):
     model, values = decoder()
     found = tw.quantize(model, weights=bits, block=16, symmetric=symmetric, tables=tables, for_onnx=True)

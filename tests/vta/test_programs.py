@@ -71,6 +71,7 @@ def simulated(isa: Isa, program: list[Instruction], dram: np.ndarray, seed: int 
 
 
 @pytest.mark.parametrize("block", range(10))
+@pytest.mark.sample(3)
 def test_random_programs_compute_what_the_oracle_does_in_every_order(block: int) -> None:
     for seed in range(30 * block, 30 * block + 30):
         isa, program, _, dram, expected = made(seed)

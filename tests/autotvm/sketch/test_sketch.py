@@ -51,6 +51,7 @@ def test_a_long_sum_to_one_result_is_shared_by_workers() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("cores", [1, 4])
+@pytest.mark.sample(6)
 def test_every_configuration_computes_the_same(name: str, cores: int) -> None:
     tensors, expected = CASES[name]()
     task = SketchTask(tensors, f"cpu -cores={cores}", name)

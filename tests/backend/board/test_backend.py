@@ -81,6 +81,7 @@ def _run(source: Path, name: str, x: np.ndarray, out: np.ndarray) -> np.ndarray:
 
 @needs_cc
 @pytest.mark.parametrize("cpu", TARGETS)
+@pytest.mark.sample(2)
 def test_a_network_of_bytes(cpu: str, tmp_path: Path) -> None:
     expr, x = _network()
     mod = module(expr)

@@ -64,6 +64,7 @@ MODELS: dict[str, Callable[[], tuple[relay.Expr, np.ndarray]]] = {"network": _ne
 @needs_cc
 @pytest.mark.parametrize("cpu", TARGETS)
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sample(4)
 def test_sums_are_those_of_the_graph(name: str, cpu: str, tmp_path: Path) -> None:
     expr, x = MODELS[name]()
     (expected,) = relay.interpret(module(expr), [x])
@@ -82,6 +83,7 @@ def test_the_same_on_boards(board: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("board", "least", "most"), [("mps2-an386", 1.3, 2.0), ("mps3-an547", 0.4, 0.8)])
+@pytest.mark.sample(1)
 def test_a_convolution_takes_few_instructions(board: str, least: float, most: float, tmp_path: Path) -> None:
     """A tile of single registers takes 1.5 a multiply-add at best, one of vectors 0.46."""
     x = relay.var("x", shape=(1, 32, 12, 12), dtype="float32")

@@ -93,6 +93,7 @@ def test_depthwise_grouped_and_dilated_convolutions(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", _targets())
+@pytest.mark.sample(1)
 def test_attention_softmax_and_normalization(target: str) -> None:
     def net(x: Expr) -> Expr:
         x = relay.nn.layer_norm(x, weights(32), weights(32))
@@ -138,6 +139,7 @@ def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) 
 
 
 @pytest.mark.parametrize("zeros", [(5, -7), (0, 9), (-128, 0), (0, 0)])
+@pytest.mark.sample(1)
 def test_products_of_two_computed_bytes_are_exact_on_tensor_cores(zeros: tuple[int, int]) -> None:
     """Bytes in memory, moved and centred by the kernel that multiplies them; sizes are no whole tiles."""
     x, y = (RNG.integers(-128, 128, s).astype("int8") for s in ((3, 41, 70), (3, 70, 24)))
@@ -226,6 +228,7 @@ def test_bits_above_a_narrow_integer_are_cut(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 1000), (3000, 3), (1, 7), (40, 33, 5)])
+@pytest.mark.sample(2)
 def test_reductions_of_few_and_many_terms(shape: tuple[int, ...]) -> None:
     def net(x: Expr) -> Expr:
         return relay.Tuple([relay.sum(x, axis=-1), relay.max(x, axis=0), relay.mean(x), relay.argmax(x, axis=-1)])
@@ -234,12 +237,14 @@ def test_reductions_of_few_and_many_terms(shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(1, 64, 64), (3, 33, 17), (50, 300, 128), (70, 9, 500), (5, 1000, 4), (16, 8, 2000)])
+@pytest.mark.sample(3)
 def test_products_of_many_shapes(sizes: tuple[int, int, int]) -> None:
     rows, columns, depth = sizes
     check(lambda x: relay.nn.relu(relay.nn.dense(x, weights(columns, depth))), normal(rows, depth))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.sample(1)
 def test_16_bit_floats_by_tensor_cores(dtype: str) -> None:
     import ml_dtypes
 

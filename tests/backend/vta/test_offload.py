@@ -103,6 +103,7 @@ def with_integers(name: str, images: int) -> tuple[IRModule, Callable[..., Any]]
 
 @pytest.mark.parametrize("target", ["vta", "vta -threads=1", TINY, "vta -log_batch=1 -log_wgt_buff_size=17"])
 @pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.sample(4)
 def test_a_network_gives_the_bits_of_its_integers(name: str, target: str) -> None:
     images = 3 if "batch" in target else 1
     mod, integers = with_integers(name, images)

@@ -99,6 +99,7 @@ class RandomNetwork:
 
 @pytest.mark.parametrize("target", ["vta", TINY], ids=["default", "tiny"])
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sample(3)
 def test_random_networks_are_those_of_the_cpu(seed: int, target: str) -> None:
     mod = RandomNetwork(seed).module(layers=4)
     on_vta, on_cpu = tw.compile(mod, target=target, cache=False), tw.compile(mod, cache=False)

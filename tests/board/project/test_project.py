@@ -169,6 +169,7 @@ def test_arduino_library(tmp_path: Path) -> None:
     not all(map(shutil.which, ("arduino-builder", "avr-gcc", "simavr"))) or not ARDUINO.is_dir(),
     reason="needs Arduino's tools (Debian: apt install arduino-builder arduino-core-avr simavr)",
 )
+@pytest.mark.long
 def test_arduino_builds_and_runs_it_on_8_bits(tmp_path: Path) -> None:
     """The sketch on an Arduino Mega 2560: an int has 16 bits there, and a float may be at any address."""
     project = made("arduino", tmp_path)

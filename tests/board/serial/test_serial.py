@@ -173,6 +173,7 @@ def test_refusals(behind: Callable[..., Any], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, board in BOARDS.items() if board.serial])
+@pytest.mark.sample(2)
 def test_boards_under_qemu(name: str, tmp_path: Path) -> None:
     board = tools_of(name)
     program = program_of(perceptron(), tmp_path, board.target)

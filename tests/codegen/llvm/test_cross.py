@@ -202,6 +202,7 @@ def _few_bits(method: str, target: Target, lanes: int) -> tuple[tir.PrimFunc, li
 
 
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.sample(3)
 def test_products_of_few_bits(execute: Any, method: str) -> None:
     target = Target("llvm -mtriple=aarch64-linux-gnu")
     func, operands, expected = _few_bits(method, target, 4 if method == POPCOUNT else 16)

@@ -168,6 +168,7 @@ class Generator:
 
 
 @pytest.mark.parametrize("first", range(0, 120, 10))
+@pytest.mark.sample(4)
 def test_compiled_programs_do_what_the_interpreter_does(first):
     funcs, buffers = [], []
     for seed in range(first, first + 10):

@@ -26,6 +26,7 @@ def random(*shape: int) -> np.ndarray:
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("size", [(64, 64, 64), (64, 96, 40), (50, 70, 33)])
+@pytest.mark.sample(6)
 def test_a_tiled_product_agrees_with_numpy(target, size):
     n, m, k = size
     s, args = tiled_gemm(n, m, k)

@@ -87,6 +87,7 @@ def test_a_shuffle_in_groups_smaller_than_a_warp():
 
 @pytest.mark.parametrize("condition", ["threadIdx.x < 32", "threadIdx.x < 7", "blockIdx.x < 2 || threadIdx.x < 32"])
 @pytest.mark.parametrize("barrier", ["__syncthreads();", "__syncwarp();"])
+@pytest.mark.sample(3)
 def test_a_barrier_that_some_threads_do_not_reach(condition, barrier):
     text = kernel("int* __restrict__ A", f"  if ({condition}) {{", f"    {barrier}", "  }", "  A[0] = 1;")
     if barrier == "__syncwarp();" and "7" not in condition:  # whole warps
@@ -105,6 +106,7 @@ def test_threads_that_wait_at_different_barriers():
 
 @pytest.mark.parametrize("other", ["t + 1", "t + 63", "t + 32"])
 @pytest.mark.parametrize("barrier", ["__syncthreads();", "/* no sync */;"])
+@pytest.mark.sample(3)
 def test_a_barrier_that_is_missing_shows_whoever_is_read(other, barrier):
     """Every other block runs its threads backwards, so that in one of two blocks the reader comes first."""
     text = kernel("int* __restrict__ A", "  __shared__ int S[64];", "  int t = (int)threadIdx.x;",

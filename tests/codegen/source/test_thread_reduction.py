@@ -29,6 +29,7 @@ def row_sums(n, k, threads=32, target=None):
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("n", "k", "threads"), [(20, 100, 32), (4, 7, 7), (8, 33, 5)])
+@pytest.mark.sample(6)
 def test_row_sums_by_several_threads_agree_with_numpy(target, n, k, threads):
     x, y = random(n, k), np.zeros(n, "float32")
     build(row_sums(n, k, threads), require_target(target))["f"](x, y)
@@ -74,6 +75,7 @@ def argmax_reducer():
 
 @pytest.mark.parametrize("shuffles", [False, True])
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.sample(4)
 def test_argmax_by_several_threads_returns_position_and_value(target, shuffles):
     n, m = 9, 50
     x = te.placeholder((n, m), name="X")
@@ -131,6 +133,7 @@ def test_data_axes_must_stand_outside():
 
 @pytest.mark.parametrize("kind", ["cuda", "metal"])
 @pytest.mark.parametrize(("n", "k", "threads"), [(20, 100, 32), (16, 33, 8), (8, 9, 2), (7, 100, 32), (7, 33, 8)])
+@pytest.mark.sample(4)
 def test_row_sums_by_shuffles_are_those_through_shared_memory(n, k, threads, kind):
     x, y, z = random(n, k), np.zeros(n, "float32"), np.zeros(n, "float32")
     target = require_target(f"{kind} -emulate=1" + (" -thread_warp_size=8" if threads * 4 % 32 else ""))

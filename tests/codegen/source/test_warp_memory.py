@@ -45,6 +45,7 @@ READS = {
 
 @pytest.mark.parametrize("target", SHUFFLING)
 @pytest.mark.parametrize("case", READS)
+@pytest.mark.sample(4)
 def test_reads_of_other_threads(case, target):
     length, block, threads, read = READS[case]
     func = through_a_warp(96, read, length, require_target(target), block, threads)
@@ -57,6 +58,7 @@ def test_reads_of_other_threads(case, target):
 
 @pytest.mark.parametrize("target", SHUFFLING)
 @pytest.mark.parametrize("dtype", ["int8", "uint16", "int64", "bool", "float16"])
+@pytest.mark.sample(4)
 def test_every_element_type_goes_through_a_warp(dtype, target):
     func = through_a_warp(64, lambda a, i: a[63 - i], 64, require_target(target), 64, dtype=dtype)
     x = np.random.default_rng(0).integers(0, 2 if dtype == "bool" else 100, 64).astype(dtype)

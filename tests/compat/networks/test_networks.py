@@ -34,6 +34,7 @@ COUNTS = {
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.long) if n == "resnet" else n for n in SMALL])
+@pytest.mark.sample(3)
 def test_compiled_networks_agree_with_the_interpreter(name: str) -> None:
     mod, params = SMALL[name]()
     (data,) = [param for param in mod["main"].params if param.name not in params]

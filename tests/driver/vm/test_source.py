@@ -114,6 +114,7 @@ NESTED = """g (float[3] s, int64 n) => (float[3] last, float[20, 3] rows) <bool 
 
 
 @pytest.mark.parametrize("text", [SCAN, BRANCH_IN_LOOP, NESTED], ids=["scan", "branch in a loop", "nested loops"])
+@pytest.mark.sample(2)
 def test_loops_and_branches(text: str, tmp_path: Path) -> None:
     model = of(text)
     for count in (0, 1, 7):

@@ -301,6 +301,7 @@ _TALL = "kernel_shape = [3, 2], strides = [2, 2], ceil_mode = 1, pads = [1, 0, 1
         f"AveragePool<{_TALL}, count_include_pad = 1>(x)",
     ],
 )
+@pytest.mark.sample(4)
 def test_windows_whose_padding_open_sizes_decide(call: str) -> None:
     """Each size beside the same model of that size, which the operators' own tests hold to a reference."""
     text = f"(float[1, 2, h, v] x, float[2, 2, 3, 3] w) => (float[1, 2, p, q] y) {{ y = {call} }}"

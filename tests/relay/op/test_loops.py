@@ -95,6 +95,7 @@ def test_searchsorted_agrees_with_numpy_at_any_length(right: bool, dtype: str) -
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.sample(4)
 def test_running_sums_agree_with_numpy(dtype: str, exclusive: bool, reverse: bool) -> None:
     for shape, axis in (((300,), -1), ((33, 2, 17), -3), ((3, 40, 5), 1)):
         x = (RNG.standard_normal(shape) * 3).astype(dtype)
@@ -117,6 +118,7 @@ def test_running_products_agree_with_numpy(exclusive: bool) -> None:
 
 @pytest.mark.parametrize("mode", ["update", "add", "mul", "min", "max"])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+@pytest.mark.sample(5)
 def test_scatters_are_the_same_for_any_number_of_workers(mode: str, dtype: str) -> None:
     """Several updates of one element, negative indices, indices of a smaller extent beside the axis."""
     for shape, some, axis in (((200,), (500,), 0), ((30, 40), (30, 90), 1), ((30, 40), (70, 20), 0)):

@@ -53,6 +53,7 @@ def test_a_box_of_no_image_is_of_the_nearest_one_also_beyond_32_bits(check) -> N
 @pytest.mark.parametrize("position", [np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.sample(10)
 def test_no_position_reads_beside_the_image(position: float, padding: str, method: str) -> None:
     """The value at such a position is unspecified; memory beside the image, far away for NaN, is not touched."""
     data, grid = relay.var("data", shape=IMAGES.shape), relay.var("grid", shape=(2, 2, 3, 3))

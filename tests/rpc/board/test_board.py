@@ -124,6 +124,7 @@ def test_functions_compute_on_a_board_what_they_compute_here(board, target):
 
 @pytest.mark.parametrize("target", MACHINES)
 @pytest.mark.parametrize("make", [perceptron, convolution])
+@pytest.mark.sample(2)
 def test_a_model_computes_on_a_board_what_it_computes_here(board, target, make):
     here, there = tw.compile(make()), tw.compile(make(), target=target)
     generator = np.random.default_rng(0)

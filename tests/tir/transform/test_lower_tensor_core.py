@@ -76,6 +76,7 @@ SMALL = Tiling(32, 32, 2, 2, 32, 3)
         ((64, 48, 300), Tiling(64, 64, 4, 1, 128, 3, 1, True), {"dtype": "int8"}, 4),
     ],
 )
+@pytest.mark.sample(4)
 def test_products_agree_with_numpy(
     sizes: tuple[int, int, int], tiling: Tiling, options: dict[str, str], width: int
 ) -> None:

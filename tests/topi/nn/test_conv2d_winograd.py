@@ -135,6 +135,7 @@ CASES = [
 
 @pytest.mark.parametrize(("size", "padding", "blocks", "tile_size", "strides"), CASES)
 @pytest.mark.parametrize("cpu", ["cpu", "cpu -l2=65536"])
+@pytest.mark.sample(8)
 def test_compiled_tiles_agree_with_the_direct_convolution(size, padding, blocks, tile_size, strides, cpu):
     """With a small level-2 cache, each worker transforms its own tiles; both ways give the same bits."""
     data, kernel = _operands(*size)

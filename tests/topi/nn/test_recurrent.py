@@ -73,6 +73,7 @@ def test_configurations_compute_the_same(kind: str) -> None:
 @pytest.mark.parametrize("kind", GATES)
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 32), (3, 21), (9, 8)])
+@pytest.mark.sample(10)
 def test_kinds_and_directions(kind: str, direction: str, batch: int, hidden: int) -> None:
     _check(_inputs(kind, 5, batch, len(DIRECTIONS[direction]), hidden), _recurrence(kind, direction))
 
@@ -135,6 +136,7 @@ def _of_bytes(inputs: dict[str, np.ndarray], zeros: bool) -> dict[str, np.ndarra
 @pytest.mark.parametrize("kind", GATES)
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 32), (3, 21)])
+@pytest.mark.sample(4)
 def test_weights_of_bytes(kind: str, batch: int, hidden: int, zeros: bool) -> None:
     inputs = _of_bytes(_inputs(kind, 5, batch, 2, hidden), zeros)
     for codes in ("uint8", "int8"):

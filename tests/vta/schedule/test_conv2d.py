@@ -78,6 +78,7 @@ class Case:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("layer", RESNET, ids=lambda layer: "-".join(map(str, layer)))
+@pytest.mark.sample(5)
 def test_the_layers_of_resnet(layer: tuple[int, ...], threads: int) -> None:
     inputs, outputs, size, kernel, stride = layer
     pad = (kernel // 2,) * 4
@@ -115,6 +116,7 @@ GEOMETRIES = {
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("name", GEOMETRIES)
+@pytest.mark.sample(5)
 def test_any_geometry_in_any_order(name: str, threads: int) -> None:
     for seed in range(3):
         case = Case(Isa(SMALL), **GEOMETRIES[name], threads=threads)
@@ -134,6 +136,7 @@ TILINGS = {
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("name", TILINGS)
+@pytest.mark.sample(3)
 def test_any_tiling_in_any_order(name: str, version: int) -> None:
     config = Config(log_block=2, log_uop_buff_size=12, log_inp_buff_size=11, log_wgt_buff_size=12, log_acc_buff_size=12,
                     isa_version=version)  # fmt: skip

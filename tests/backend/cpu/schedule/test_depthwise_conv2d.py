@@ -30,6 +30,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation", "padding"), WINDOWS)
 @pytest.mark.parametrize("size", [(56, 16), (17, 23), (7, 7)])
+@pytest.mark.sample(8)
 def test_blocked_depthwise_agrees_with_numpy_at_rims_and_tails(
     kernel: tuple[int, int], stride: int, dilation: int, padding: tuple[int, int, int, int], size: tuple[int, int]
 ) -> None:

@@ -20,6 +20,7 @@ from tilewright.target import Target
     (2, (34, 36), 1, 2, 16, 5),
 ])  # fmt: skip
 @pytest.mark.parametrize("clipped", [True, False])
+@pytest.mark.sample(3)
 def test_one_kernel_equals_two(
     channels: int, size: tuple[int, int], stride: int, outputs: int, block: int, taps: int, clipped: bool
 ) -> None:

@@ -61,6 +61,7 @@ JOINED = [
 
 
 @pytest.mark.parametrize(("channels", "filters", "groups", "joined", "blocks", "window", "strides"), JOINED)
+@pytest.mark.sample(3)
 def test_joined_groups_leave_out_the_zeros_between_them(channels, filters, groups, joined, blocks, window, strides):
     inner, outer = blocks
     data, kernel = sample(2, channels, 9, 11), sample(filters, channels // groups, *window, seed=1)

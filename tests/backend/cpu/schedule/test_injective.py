@@ -32,6 +32,7 @@ from tilewright.topi.reference import resize as reference
         ((30, 20, 25), (2, 1, 0)),
     ],
 )
+@pytest.mark.sample(10)
 def test_transposes_agree_with_numpy(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     x = sample(*shape, dtype=dtype)
     np.testing.assert_array_equal(run(lambda t: topi.transpose(t, axes), x), x.transpose(axes))
@@ -44,6 +45,7 @@ def _blocked(x: Array, block: int) -> Array:
 
 @pytest.mark.parametrize("block", [16, 8, 4])
 @pytest.mark.parametrize("shape", [(1, 64, 14, 14), (2, 48, 7, 7), (1, 32, 35, 35), (1, 16, 1, 1), (1, 160, 8, 33)])
+@pytest.mark.sample(5)
 def test_blocked_layouts_are_packed_and_repacked(shape: tuple[int, ...], block: int) -> None:
     x = sample(*shape)
     blocked, layout = _blocked(x, block), f"NCHW{block}c"

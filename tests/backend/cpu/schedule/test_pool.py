@@ -47,6 +47,7 @@ def _reference(x: Array, kind: str, k: int, s: int, p: tuple[int, int, int, int]
 @pytest.mark.parametrize("kind", ["max", "avg", "avg_with_padding"])
 @pytest.mark.parametrize(("shape", "layout"), IMAGES)
 @pytest.mark.parametrize(("kernel", "stride", "padding"), WINDOWS)
+@pytest.mark.sample(18)
 def test_pooling_windows_agree_with_numpy(
     kind: str, shape: tuple[int, ...], layout: str, kernel: int, stride: int, padding: tuple[int, int, int, int]
 ) -> None:

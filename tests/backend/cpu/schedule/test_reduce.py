@@ -44,6 +44,7 @@ SHAPES = [
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min"])
+@pytest.mark.sample(48)
 def test_reductions_of_floats_agree_with_float64(
     name: str, shape: tuple[int, ...], axis: object, keepdims: bool
 ) -> None:
@@ -56,6 +57,7 @@ def test_reductions_of_floats_agree_with_float64(
 @pytest.mark.parametrize("dtype", ["float64", "int32", "int64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES[::2])
 @pytest.mark.parametrize("name", ["sum", "max"])
+@pytest.mark.sample(16)
 def test_reductions_of_other_types_keep_their_type(name: str, shape: tuple[int, ...], axis: object, dtype: str) -> None:
     x = sample(*shape, dtype=dtype)
     got = run(lambda t: getattr(reduction, name)(t, axis), x)
@@ -66,6 +68,7 @@ def test_reductions_of_other_types_keep_their_type(name: str, shape: tuple[int, 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(("shape", "axis"), [s for s in SHAPES if not isinstance(s[1], tuple)])
 @pytest.mark.parametrize("last", [False, True])
+@pytest.mark.sample(20)
 def test_positions_of_extremes(shape: tuple[int, ...], axis: int | None, dtype: str, last: bool) -> None:
     x = np.round(sample(*shape, dtype=dtype))  # many equal elements
     got = run(lambda t: reduction.argmax(t, axis, select_last_index=last), x)

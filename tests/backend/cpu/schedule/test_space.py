@@ -327,6 +327,7 @@ def test_there_is_something_to_choose(name):
 
 
 @pytest.mark.parametrize("name", list(TEMPLATES))
+@pytest.mark.sample(4)
 def test_configurations_compute_the_same(name):
     """Six configurations of each space, spread over its ranking, beside the loops that nothing schedules."""
     compute, operands = TEMPLATES[name]

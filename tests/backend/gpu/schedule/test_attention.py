@@ -74,6 +74,7 @@ def compare(
         ((1, 2, 2, 40, 50, 20, 24), {"causal": True, "scale": -0.1}),
     ],
 )
+@pytest.mark.sample(2)
 def test_tensor_cores_agree_with_numpy(sizes: Sizes, options: dict[str, Any]) -> None:
     """With masks, causal, ragged sizes, and warps that share rows or keys."""
     compare(sizes, **options)

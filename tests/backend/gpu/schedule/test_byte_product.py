@@ -89,6 +89,7 @@ def test_products_of_operands_less_numbers(
 @pytest.mark.parametrize(
     ("stride", "padding", "channels", "kernel"), [(1, 1, 3, 3), (2, 0, 8, 3), (2, 2, 5, 5), (1, 0, 16, 1)]
 )
+@pytest.mark.sample(2)
 def test_convolutions(stride: int, padding: int, channels: int, kernel: int) -> None:
     """Windows of whole words of channels and of none, cut by borders and not."""
     x, w = _bytes((1, channels, 11, 9)), _bytes((10, channels, kernel, kernel))

@@ -48,6 +48,7 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float16", marks=pytest.mark.long), "int8", "int64"])
+@pytest.mark.sample(2)
 def test_every_form_agrees_with_numpy(dtype: str) -> None:
     target, cases = _target(), CASES if dtype == "float32" else CASES[::2]
     funcs, wanted, inputs = [], [], []

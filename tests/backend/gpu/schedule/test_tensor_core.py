@@ -106,6 +106,7 @@ def test_convolutions_agree_with_numpy(
 
 
 @pytest.mark.parametrize("config", [{}, {"rows": 128, "columns": 128}, {"rows": 16, "stages": 2}, {"parts": 4}])
+@pytest.mark.sample(2)
 def test_stacks_agree_with_numpy(config: dict[str, int]) -> None:
     """Products of stacks of matrices, the second transposed, whatever the tiles."""
     depth = 512 if "parts" in config else 64

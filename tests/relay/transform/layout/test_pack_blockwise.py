@@ -78,6 +78,7 @@ def test_packed_weights_are_as_large_as_before():
         (1, 32, 64, (3, 96), True, 0),
     ],
 )
+@pytest.mark.sample(5)
 def test_products_agree_with_float64(bits, block, units, shape, zeros, level):
     operands = _operands(bits, block, units, shape[-1], zeros)
     mod = _product(relay.var("x", shape=shape), operands, bits=bits, accuracy_level=level)

@@ -189,6 +189,7 @@ _STEPS: dict[str, tuple[Any, Any, int]] = {
 
 @HALVES
 @pytest.mark.parametrize("seed", range(6))
+@pytest.mark.sample(4)
 def test_random_graphs_rounded_step_by_step(half: str, seed: int) -> None:
     rng = np.random.default_rng(seed)
     arrays = [(3 * rng.standard_normal((5, 17))).astype(_dtype(half)) for _ in range(2)]

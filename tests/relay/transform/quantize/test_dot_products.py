@@ -192,6 +192,7 @@ SKYLAKE = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
 @pytest.mark.parametrize("kind", ["spread", "127", "-128", "-128 and 127"])
 @pytest.mark.parametrize("target", [SKYLAKE, HASWELL], ids=["AVX-512", "AVX2"])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.sample(5)
 def test_products_without_vnni_are_exact_at_the_extremes(kind: str, target: Target, dtype: str) -> None:
     """Weights that pmaddubsw would saturate in their own order, met by the largest and the smallest data."""
     made = {
