@@ -71,12 +71,18 @@ _MIB = 1 << 20
 
 
 def _mps(
-    name: str, cpu: str, code: int, ram: int, timer: int, mhz: int, serial: int, vectors: int | None = None
+    name: str,
+    cpu: str,
+    code: int,
+    ram: int,
+    timer: int,
+    mhz: int,
+    serial: int,
+    size: int = 4,
+    vectors: int | None = None,
 ) -> Board:
-    emulator = ("qemu-system-arm", "-M", name)
-    size = 2 * _MIB if vectors is not None else 4 * _MIB
-    start = code if vectors is None else vectors
-    return Board(name, cpu, emulator, start, (code, size), (ram, 4 * _MIB), timer, mhz, serial)
+    emulator, start = ("qemu-system-arm", "-M", name), code if vectors is None else vectors
+    return Board(name, cpu, emulator, start, (code, size * _MIB), (ram, size * _MIB), timer, mhz, serial)
 
 
 _VIRT = ("qemu-system-riscv32", "-M", "virt", "-bios", "none", "-m", "128M")
@@ -86,7 +92,8 @@ _ROWS = (
     _mps("mps2-an386", "cortex-m4", 0, 0x20000000, 0x40000000, 25, 0x40004000),
     _mps("mps2-an500", "cortex-m7", 0, 0x20000000, 0x40000000, 25, 0x40004000),
     _mps("mps2-an505", "cortex-m33", 0x10000000, 0x38000000, 0x50000000, 20, 0x50200000),
-    _mps("mps3-an547", "cortex-m55", 0x01000000, 0x60000000, 0xE000E010, 32, 0x59303000, vectors=0),
+    # its 2 MiB of SRAM do not hold magika's weights: code, constants and memory are in its DRAM
+    _mps("mps3-an547", "cortex-m55", 0x60000000, 0x60800000, 0xE000E010, 32, 0x59303000, size=8, vectors=0),
     Board("virt", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM, serial=0x10000000),
     Board("virt+vta", "riscv32-imac", _VIRT, 0x80000000, *_VIRT_RAM, vta=0x87FFF000, shared=128 * _MIB),
 )
