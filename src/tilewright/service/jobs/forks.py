@@ -7,7 +7,6 @@ worker, and the processes end with it.
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import importlib
 import os
@@ -25,11 +24,10 @@ from pathlib import Path
 import numpy as np
 
 from tilewright.errors import InternalError, UserError
-from tilewright.rpc.sandbox import confined_environment
+from tilewright.rpc.sandbox import confined_environment, end_with_parent
 
 #: Variables that a job's process has of this one's.
 _PASSED = ("PATH", "PYTHONPATH", "LANG", "LD_LIBRARY_PATH")
-_SET_DEATH_SIGNAL = 1
 #: The kernel ends the processes of jobs first where memory is short, and not the service.
 _FIRST_TO_END = b"1000"
 _LOG = "log.txt"
@@ -99,7 +97,7 @@ class Forks:
 
 def main() -> None:
     """Fork a process for each folder that standard input names, and answer its number."""
-    _end_with_parent()
+    end_with_parent()
     # imported once for all processes of jobs
     from tilewright.service.jobs import process
 
@@ -146,7 +144,7 @@ def _warm_up() -> None:
 
 def _become(folder: Path) -> None:
     """Make this process that of a job: its own session, log, folder and variables, and no way to the worker."""
-    _end_with_parent()
+    end_with_parent()
     os.setsid()
     log = os.open(folder / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -158,11 +156,6 @@ def _become(folder: Path) -> None:
         Path("/proc/self/oom_score_adj").write_bytes(_FIRST_TO_END)
     os.environ |= {"HOME": str(folder), "TMPDIR": str(folder), "TILEWRIGHT_CACHE_DIR": str(folder / "cache")}
     tempfile.tempdir = None
-
-
-def _end_with_parent() -> None:
-    """A signal when the thread that started this process ends."""
-    ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
 
 
 def _reap() -> None:
