@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 import onnx.parser
 import pytest
+from onnx import TensorProto, helper
 
 from tests.driver.test_build_source import library, reference
-from tests.onnx_models import convolution, perceptron
+from tests.onnx_models import convolution, make_model, perceptron
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
 from tilewright.compile import export_image, export_source
@@ -237,3 +239,16 @@ def test_models_in_one_image_share_memory_and_constants(tmp_path: Path) -> None:
 def interface_size(header: Path) -> int:
     line = next(line for line in header.read_text().splitlines() if "_WORKSPACE_SIZE " in line)
     return int(line.split()[-1])
+
+
+def test_a_tile_at_the_rim_of_an_image_is_written_once(tmp_path: Path) -> None:
+    weights = {"v": np.ones((32, 16, 1, 1), np.float32), "w": np.ones((32, 1, 3, 3), np.float32)}
+    nodes = [
+        helper.make_node("Conv", ["x", "v"], ["t"], name="pointwise"),
+        helper.make_node("Conv", ["t", "w"], ["y"], name="depthwise", group=32, pads=[1, 1, 1, 1]),
+    ]
+    shapes = {"x": (TensorProto.FLOAT, (1, 16, 28, 28))}, {"y": (TensorProto.FLOAT, (1, 32, 28, 28))}
+    model = make_model(nodes, *shapes, weights)
+    source, *_ = export_source(model, tmp_path / "net.c", target="c -mcpu=cascadelake", freestanding=True)
+    sums = re.findall(r"^ +(depthwise\w*_0) = ", source.read_text(), re.MULTILINE)
+    assert len(set(sums)) == 1 and len(sums) == 1 + 3 * 3  # zero, and a product for each tap

@@ -9,9 +9,10 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import BufferLoad, Var
 from tilewright.tir.op import const
-from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, PrimFunc
+from tilewright.tir.stmt import Allocate, BufferStore, For, ForKind, IfThenElse, PrimFunc, seq
 from tilewright.tir.transform.loop_partition import loop_partition
 from tilewright.tir.transform.statements import walk
+from tilewright.tir.transform.unroll_loop import unroll_loop
 from tilewright.tir.transform.vectorize_loop import vectorize_loop
 
 I, J, K = Var("i"), Var("j"), Var("k")
@@ -150,3 +151,45 @@ def test_symbolic_extent_keeps_its_guard():
     guard = IfThenElse(op.likely(n > I * 16 + J), BufferStore(c, const(0.0), (I * 16 + J,)))
     func = loop_partition(PrimFunc("f", [n, c], loop(I, 7, loop(J, 16, guard))))
     assert len(guards(func)) == 1
+
+
+def window(rows=7, tiles=3):
+    """A sum over 3 x 3 taps by tiles of 4 columns, of an image whose rim has no padding."""
+    a, c, held = Buffer("a", [rows, 4 * tiles]), Buffer("c", [rows, 4 * tiles]), Buffer("held", [4], scope="local")
+    tap_row, tap, tile = Var("tap_row"), Var("tap"), Var("tile")
+    row, column = I + tap_row - 1, tile * 4 + J + tap - 1
+    inside = [row >= 0, row < rows, column >= 0, column < 4 * tiles]
+    total = BufferStore(held, BufferLoad(held, [J]) + BufferLoad(a, [row, column]), (J,))
+    taps = loop(J, 4, IfThenElse(op.all(*map(op.likely, inside)), total), ForKind.UNROLLED)
+    taps = loop(tap_row, 3, loop(tap, 3, taps, ForKind.UNROLLED), ForKind.UNROLLED)
+    start = loop(J, 4, BufferStore(held, const(0.0), (J,)), ForKind.UNROLLED)
+    end = loop(J, 4, BufferStore(c, BufferLoad(held, [J]), (I, tile * 4 + J)), ForKind.UNROLLED)
+    body = loop(tile, tiles, Allocate(held, seq(start, taps, end)))
+    return PrimFunc("f", [a, c], loop(I, rows, body, P))
+
+
+def test_a_tile_at_the_rim_of_an_image_has_no_copy(interpret):
+    func = window()
+    x = np.random.default_rng(0).integers(0, 9, 7 * 12).astype(np.float32)
+    got, want = np.zeros(84, np.float32), np.zeros(84, np.float32)
+    interpret(func, x, want)
+    made = loop_partition(func, tests_taps=True)
+    interpret(made, x, got)
+    np.testing.assert_array_equal(got, want)
+    assert [name for name, _ in shape(made) if name in ("i", "tile")] == ["i", "tile"]
+    tiles = [sum(isinstance(t, Allocate) for t in walk(f.body)) for f in (made, loop_partition(func))]
+    assert tiles == [1, 9]  # else each corner and side of an image has its own
+    # above and below, one for the taps of a row; left and right, one for each row of taps
+    assert len(guards(made)) == 2 + 2 * 3
+    sums = [t for t in walk(unroll_loop(made).body) if isinstance(t, BufferStore) and t.buffer.name == "held"]
+    assert len(sums) == 4 + 3 * 3 * 4
+
+
+def test_a_tail_is_cut_off_whether_or_not_taps_are_tested(interpret):
+    c, body = guarded(I * 16 + J, 100)
+    func = PrimFunc("f", [c], loop(I, 7, loop(J, 16, body, ForKind.UNROLLED)))
+    made = loop_partition(func, tests_taps=True)
+    x = np.zeros(100, np.float32)
+    interpret(made, x)
+    np.testing.assert_array_equal(x, 1)
+    assert not guards(made)

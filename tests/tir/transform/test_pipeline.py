@@ -33,7 +33,8 @@ def vectors() -> tir.PrimFunc:
 def test_a_pipeline_for_each_kind_of_target() -> None:
     assert pipeline_of(Target("cpu")) is HOST
     assert pipeline_of(Target("cuda")) is DEVICE
-    assert C.lower is HOST.lower
+    differing = [own.name for own, usual in zip(C.lower, HOST.lower, strict=True) if own is not usual]
+    assert differing == ["loop_partition"]
     assert C.names[-3:] == ["legalize_float16", "scalarize_vectors", "hoist_values"]
     assert DEVICE.names[0] == "note_warp_size" and DEVICE.names[-1] == "verify_gpu_code"
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+from tilewright import te
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.codegen.kernel_code import for_c
 from tilewright.codegen.source.c import EmittedSource, emit_c, emit_static_c
@@ -12,6 +14,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.relay.transform.manager.pass_manager import PassContext, register_config_option
 from tilewright.tir.stmt import PrimFunc
 from tilewright.tir.transform.mask_choices import mask_choices
+from tilewright.tir.transform.pipeline import C
 
 MASK_CHOICES = "tir.mask_choices"
 register_config_option(MASK_CHOICES, "C source chooses between values by masks, where a compiler could make a branch")
@@ -27,6 +30,10 @@ class CBackend(CpuBackend):
     def multiplies_pairs(self) -> bool:
         """False: C has none of bfloat16."""
         return False
+
+    def lower_stages(self, s: te.Schedule, args: Sequence[Any], name: str) -> Iterator[tuple[str, PrimFunc]]:
+        """The pipeline of C."""
+        return te.lower_stages(s, args, name, target=self.target, pipeline=C)
 
     def emit(self, funcs: Sequence[PrimFunc], lines: bool | None = None) -> EmittedSource:
         """C99."""

@@ -9,13 +9,14 @@ from tilewright.tir.node import Node
 from tilewright.tir.stmt import BufferStore, For, ForKind, IfThenElse, LetStmt, PrimFunc, Stmt, seq
 from tilewright.tir.transform.affine import Guard, Interval, read_guard, split_conjunction
 from tilewright.tir.transform.folding import FoldingRewriter, substitute_var
+from tilewright.tir.transform.hoist_if import hoist_if
 from tilewright.tir.transform.statements import NO_OP, child_stmts, is_no_op, walk, with_fields
 from tilewright.tir.visitor import StmtRewriter, collect_vars, post_order
 
 MOST_SPLITS = 64  # in one function: each copies a body
 
 
-def loop_partition(func: PrimFunc) -> PrimFunc:
+def loop_partition(func: PrimFunc, tests_taps: bool = False) -> PrimFunc:
     """`func` with the `likely` guards of splits that do not divide taken out of the main part of each loop.
 
     A loop is cut where a guard is true for all iterations of the loops inside. The rest keeps the guard, whose variable
@@ -32,8 +33,22 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
 
     A parallel loop is not cut (that would leave workers idle): its body gets a fast and a guarded version; likewise
     where a guard depends on a quotient or remainder of the loop variable (a fused loop).
+
+    With `tests_taps` guards that cost little stay, so that a tile has no copy for each rim of an image: those around
+    the body of a loop that stays one, and those of unrolled taps, of which few are beside the image. For them only
+    unrolled loops are cut, whose copies are there anyway.
+
+        for i in range(7):                                          for i in range(7):
+            for k in unrolled(3):                          =>           if likely(i - 1 >= 0):
+                for j in unrolled(8):                                       for j in unrolled(8):
+                    if likely(i + k - 1 >= 0):                                  c[j] += a[i - 1, j] * w[0]
+                        c[j] += a[i + k - 1, j] * w[k]                  for k in unrolled(2):
+                                                                            for j in unrolled(8):
+                                                                                c[j] += a[i + k, j] * w[k + 1]
     """
-    partitioner = _Partitioner()
+    if tests_taps:
+        func = hoist_if(func, parts=True)
+    partitioner = _Partitioner(tests_taps)
     partitioner.find_lane_guards(func.body, frozenset())
     return partitioner(func)
 
@@ -41,8 +56,9 @@ def loop_partition(func: PrimFunc) -> PrimFunc:
 class _Partitioner(StmtRewriter):
     """`ranges` holds what is known of each variable and quotient at the statement being visited."""
 
-    def __init__(self) -> None:
+    def __init__(self, tests_taps: bool) -> None:
         super().__init__()
+        self.tests_taps = tests_taps
         self.ranges: dict[Expr, Interval] = {}
         self.splits = 0
         self.guards: dict[Expr, Guard | None] = {}  # by condition
@@ -124,10 +140,27 @@ class _Partitioner(StmtRewriter):
         self.ranges[loop.var] = whole = (low.value, low.value + extent.value - 1)
         if loop.kind is ForKind.THREAD_BINDING:  # all threads take the same way, so that they can meet at barriers
             return self.rebuild(loop)
+        cutting = self._cutting(loop, guards)
         if loop.kind is ForKind.PARALLEL:
-            body = self._versions(loop.body, loop.var, [loop.var], guards)
+            body = self._versions(loop.body, loop.var, [loop.var], guards, cutting)
             return self._loop_over(loop, whole, body)
-        return seq(*[self._piece(loop, piece, guards, inner) for piece in self._pieces(loop.var, whole, guards)])
+        pieces = self._pieces(loop.var, whole, cutting)
+        return seq(*[self._piece(loop, piece, guards, cutting, inner) for piece in pieces])
+
+    def _cutting(self, loop: For, guards: list[Guard]) -> list[Guard]:
+        """Of the guards in a loop those that are worth copies of its body."""
+        if not self.tests_taps or loop.kind in (ForKind.UNROLLED, ForKind.VECTORIZED):
+            return guards
+        lanes = {guard for found in self.lane_guards.values() for guard in found}
+        inside = [stmt for stmt in walk(loop.body) if type(stmt) is For]
+        stored = {
+            var
+            for stmt in walk(loop.body)
+            if isinstance(stmt, BufferStore)
+            for i in stmt.indices
+            for var in collect_vars(i)
+        }
+        return [guard for guard in guards if guard in lanes or not _is_cheap(guard, inside, stored)]
 
     def _symbolic(self, loop: For) -> Stmt:
         """A loop of symbolic bounds, whose remainders by constants still have known ranges (a fused loop)."""
@@ -136,7 +169,7 @@ class _Partitioner(StmtRewriter):
         if not guards:
             return self.rebuild(loop)
         self.ranges.update(_loop_ranges(loop.body))
-        return with_fields(loop, body=self._versions(loop.body, loop.var, [], guards))
+        return with_fields(loop, body=self._versions(loop.body, loop.var, [], guards, self._cutting(loop, guards)))
 
     def _pieces(self, var: Var, whole: Interval, guards: list[Guard]) -> list[Interval]:
         """`whole` cut where guards become certain, in order."""
@@ -161,11 +194,13 @@ class _Partitioner(StmtRewriter):
         self.splits += 1
         return sure
 
-    def _piece(self, loop: For, piece: Interval, guards: list[Guard], inner: dict[Expr, Interval]) -> Stmt:
+    def _piece(
+        self, loop: For, piece: Interval, guards: list[Guard], cutting: list[Guard], inner: dict[Expr, Interval]
+    ) -> Stmt:
         """`loop` over the values `piece` only."""
         self.ranges.update(inner)
         self.ranges[loop.var] = piece
-        body = self._versions(loop.body, loop.var, [], guards)
+        body = self._versions(loop.body, loop.var, [], guards, cutting)
         return NO_OP if is_no_op(body) else self._loop_over(loop, piece, body)
 
     def _loop_over(self, loop: For, piece: Interval, body: Stmt) -> Stmt:
@@ -179,8 +214,8 @@ class _Partitioner(StmtRewriter):
         start = op.const(0, var.dtype) if loop.kind is ForKind.VECTORIZED else low
         return with_fields(loop, var=var, min=start, extent=high - low + 1, body=body)
 
-    def _versions(self, body: Stmt, var: Var, atoms: list[Expr], guards: list[Guard]) -> Stmt:
-        """`body` in a version for the values of `atoms`, and of the quotients of `var` in guards, that decide them."""
+    def _versions(self, body: Stmt, var: Var, atoms: list[Expr], guards: list[Guard], cutting: list[Guard]) -> Stmt:
+        """`body` in a version for the values of `atoms`, and of quotients of `var` in guards, that decide `cutting`."""
         later = {s.var for s in walk(body) if isinstance(s, (For, LetStmt))}
         for atom in dict.fromkeys(atom for guard in guards for atom, _ in guard.terms):
             if atom in atoms or not isinstance(atom, (FloorDiv, FloorMod)):
@@ -190,7 +225,7 @@ class _Partitioner(StmtRewriter):
             if known is not None and var in inside and later.isdisjoint(inside):
                 self.ranges[atom] = known
                 atoms = [*atoms, atom]
-        return self._version(body, atoms, guards)
+        return self._version(body, atoms, cutting)
 
     def _version(self, body: Stmt, atoms: list[Expr], guards: list[Guard]) -> Stmt:
         for position, atom in enumerate(atoms):
@@ -237,6 +272,20 @@ class _Decider(FoldingRewriter):
         if x.op != "if_then_else":
             return self.rebuild(x)
         return op.if_then_else(self.partitioner.undecided(x.args[0]), self(x.args[1]), self(x.args[2]))
+
+
+def _is_cheap(guard: Guard, loops: list[For], stored: set[Var]) -> bool:
+    """True for a guard around the body of a loop that stays one, or of unrolled taps: loops whose stores do not move.
+
+    `loops` are those inside of the one that might be cut, the outer ones first.
+    """
+    variables = {var for atom, _ in guard.terms for var in collect_vars(atom)}
+    for loop in reversed(loops):
+        if loop.var not in variables:
+            continue
+        if loop.kind is not ForKind.UNROLLED or loop.var not in stored:
+            return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
+    return False
 
 
 def _lazy_conditions(x: Expr) -> list[Expr]:
