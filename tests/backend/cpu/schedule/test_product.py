@@ -113,6 +113,30 @@ def test_all_leading_axes_are_rows_of_one_product() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 
+@pytest.mark.parametrize(("rows", "depth", "columns"), [(40, 256, 48), (22, 20, 33), (21, 1024, 32)])
+def test_transposed_rows_in_groups_and_blocks(rows: int, depth: int, columns: int) -> None:
+    """A transposed matrix in groups of 4, 2 and 1 rows, copied whole and by blocks: all give the sum, in one order."""
+    target = Target("cpu -l2=16384 -cores=2")
+    x, w, bias = sample(1, depth, rows), sample(1, depth, columns, seed=1), sample(columns, seed=2)
+    expected = x[0].T.astype("float64") @ w[0].astype("float64") + bias
+    positions = [te.placeholder(a.shape, name=name) for name, a in (("x", x), ("w", w), ("bias", bias))]
+    product = topi.nn.batch_matmul(*positions[:2], transpose_a=True, transpose_b=False)
+    out = te.compute(product.shape, lambda b, i, j: product[b, i, j] + positions[2][j], tag="injective")
+    space = space_of([out], target)
+    assert space is not None
+    configs = {(bool(c["block_tiles"]), c["tile_rows"] > 4): c for c in space}
+    assert {blocked for blocked, _ in configs} == {True, False}
+    found = []
+    for config in configs.values():
+        func = te.lower(schedule([out], target, config), [*positions, out], "product")
+        for threads in (1, 2):
+            result = np.full((1, rows, columns), np.nan, np.float32)
+            build([func], target, threads=threads)["product"](x, w, bias, result)
+            np.testing.assert_allclose(result[0], expected, rtol=1e-4, atol=1e-4, err_msg=str(config))
+            found.append(result)
+    assert all(np.array_equal(result, found[0]) for result in found)
+
+
 def test_the_busiest_worker_counts() -> None:
     """Three shares on two workers cost what two shares of one cost, and a barrier."""
     target = Target(f"{SKYLAKE} -cores=2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright import te
-from tilewright.backend.cpu.schedule.common import vectorize_lanes
+from tilewright.backend.cpu.schedule.common import line_elements, vectorize_lanes
 from tilewright.backend.cpu.schedule.pad import is_pad, schedule_pad_at_root
 from tilewright.backend.cpu.schedule.product import Blocking, dense_workload, leading_of, row_axis_of, worth_sharing
 from tilewright.target import Target
@@ -103,40 +103,59 @@ def _accumulate(
     return k
 
 
-def _copy_in_blocks(s: te.Schedule, packed: te.Tensor, target: Target) -> te.IterVar:
-    """Copy a matrix in square blocks of vectors, which a transposed one crosses in registers; the loop over rows."""
+def _copy_in_blocks(s: te.Schedule, packed: te.Tensor, target: Target) -> None:
+    """Copy a matrix in square blocks of vectors, which a transposed one crosses in registers."""
     if not all(isinstance(extent, IntImm) for extent in packed.shape):
-        return s[packed].op.axis[1]
+        return
     lanes = min(target.machine.lanes(), *(1 << size.bit_length() - 1 for size in shape_of(packed)[1:]))
     _, row, column = s[packed].op.axis
     rows, row = s[packed].split(row, factor=lanes)
     columns, lane = s[packed].split(column, factor=lanes)
     s[packed].reorder(rows, columns, row, lane)
     s[packed].vectorize(lane)
-    return rows
+
+
+def _copy_groups(s: te.Schedule, packed: te.Tensor, target: Target) -> te.IterVar:
+    """Copy rows in groups, a line of neighbours before the next step of the depth; returns the loop over such lines."""
+    _, group, depth, row = s[packed].op.axis
+    lines, group = s[packed].split(group, factor=max(1, line_elements(target) // shape_of(packed)[3]))
+    s[packed].reorder(lines, depth, group, row)
+    s[packed].unroll(group)
+    s[packed].vectorize(row)
+    return lines
 
 
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
-    """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch."""
-    batches, panel = shape_of(out)[0], config["panel"]
+    """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch.
+
+    A single transposed matrix is copied whole, or block by block of its rows, which all panels pass.
+    """
+    batches, panel, blocks = shape_of(out)[0], config["panel"], config.get("block_tiles", 0)
     accumulator = inline_between(s, product, out)
     packed = [t for t in product.op.input_tensors if isinstance(t.op, te.ComputeOp)]
 
     batch, row, column = s[out].op.axis
+    block, row = s[out].split(row, factor=blocks * config["tile_rows"]) if blocks else (None, row)
     tiles, position = s[out].split(row, factor=config["tile_rows"])
     panels, lane = s[out].split(column, factor=panel)
-    s[out].reorder(batch, panels, tiles, position, lane)
-    work = s[out].fuse(batch, panels) if batches < _FEW_BATCHES or not packed else batch
+    s[out].reorder(batch, *([block] if block else []), panels, tiles, position, lane)
+    if block:
+        work = s[out].fuse(batch, block)
+    else:
+        work = panels = s[out].fuse(batch, panels) if batches < _FEW_BATCHES or not packed else batch
     s[out].parallel(work)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
     for operand in packed:
         schedule_pad_at_root(s, operand, target)
         if operand.op.name == "packed_a":
-            blocks = _copy_in_blocks(s, operand, target)
-            s[operand].parallel(blocks)
+            lines = _copy_groups(s, operand, target)
+            if block:
+                s[operand].compute_at(s[out], work)
+            else:
+                s[operand].parallel(lines)
         elif not is_pad(operand):
-            s[operand].compute_at(s[out], work)
+            s[operand].compute_at(s[out], panels)
             _copy_in_blocks(s, operand, target)
     s[accumulator].compute_at(s[out], tiles)
     _accumulate(s, accumulator, 1, panel, target, accumulator.ndim == 4)

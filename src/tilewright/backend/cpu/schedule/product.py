@@ -56,7 +56,8 @@ class ProductWorkload:
     be in matrix registers (`tiled`); `halves` are float16, in tiles of vectors. Bytes may be added `in_pairs` in 16
     bits, where the processor adds no four, of data copied in an order of each panel (`ordered`). `constant` weights
     come packed; others are packed by the kernel, once for each matrix. Of symbolic `rows` there is one block. Of
-    `cropped` columns the last are zeros that nobody reads. A size of 0 counts as 1: what computes nothing is priced.
+    `cropped` columns the last are zeros that nobody reads. `row_group` rows lie together in the copy of a transposed
+    matrix (0: there is none). A size of 0 counts as 1: what computes nothing is priced.
     """
 
     rows: int
@@ -73,6 +74,7 @@ class ProductWorkload:
     cropped: bool = False
     in_pairs: bool = False
     ordered: bool = False
+    row_group: int = 0
 
     def __post_init__(self) -> None:
         for size in ("rows", "columns", "depth", "batch"):

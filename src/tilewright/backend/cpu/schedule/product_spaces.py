@@ -85,7 +85,10 @@ def dense_dot_workload(dense: te.Tensor, out: te.Tensor) -> ProductWorkload:
 def batch_matmul_workload(product: te.Tensor, out: te.Tensor) -> ProductWorkload:
     """A batch of products, columns that are padded included; a transposed operand is packed by the kernel."""
     batch, rows, *columns = shape_of(product)
-    return ProductWorkload(rows, math.prod(columns), terms_of(product), batch=batch, constant=False)
+    copies = (shape_of(t)[-1] for t in product.op.input_tensors if t.op.name == "packed_a")
+    return ProductWorkload(
+        rows, math.prod(columns), terms_of(product), batch=batch, constant=False, row_group=next(copies, 0)
+    )
 
 
 def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
@@ -97,20 +100,32 @@ def dense_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
 
 
 def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace:
-    """The width of the panels of columns, rows of the register tile."""
+    """The width of the panels of columns, rows of the register tile; of rows in groups, the blocks that are copied."""
     lanes = target.machine.lanes()
     widths = [count * lanes for count in _VECTORS if workload.columns % (count * lanes) == 0]
     widths = widths or [w for w in (lanes // 2, lanes // 4) if w and workload.columns % w == 0]
     space = ConfigSpace()
     widths = widths or [min(workload.columns, 2 * lanes)]
-    most = _rows_apart(workload, target)
+    most, together = _rows_apart(workload, target), workload.row_group
     pairs = [(w, r) for w in widths for r in _tile_rows(workload, w, target) if r <= most]
-    space.define_joint(("panel", "tile_rows"), pairs)
+    if not together:
+        space.define_joint(("panel", "tile_rows"), pairs)
+        return space
+    whole = [(w, r) for w, r in pairs if r % together == 0 or r == 1]
+    blocks = [
+        (w, r, b, 0 if b else 1)
+        for w, r in whole
+        for b in _row_blocks(replace(workload, panel=w), -(-workload.rows // r), r, target)
+    ]
+    space.define_joint(("panel", "tile_rows", "block_tiles", "group"), blocks)
     return space
 
 
 def _rows_apart(workload: ProductWorkload, target: Target) -> int:
-    """The rows of a tile of which the first-level cache keeps a line each; one matrix of whole pages is moved apart."""
+    """The rows of a tile of which the first-level cache keeps a line each; one matrix of whole pages is moved apart,
+    and of a few groups of rows it keeps one always."""
+    if workload.row_group > 1:
+        return _TILE_ROWS
     row = workload.depth * workload.itemsize
     return _TILE_ROWS if workload.batch == 1 and row % target.machine.page == 0 else rows_in_sets(row, target.machine)
 
