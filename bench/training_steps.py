@@ -1,13 +1,14 @@
 """Steps of training beside eager PyTorch and Inductor: seconds of one step, interleaved, minima and medians.
 
     python bench/training_steps.py [--only cnn,gpt] [--threads 1,2] [--engines eager,inductor,tilewright,native]
-                                   [--rounds 20] [--losses 200] [--kernels forward|backward]
+                                   [--rounds 20] [--losses 200 [--small]] [--kernels forward|backward]
 
 A step is forward, loss and backward; SGD runs in PyTorch, outside of the compiled graphs and of the time. "tilewright"
 and "inductor" are `torch.compile` (Inductor needs a C++ compiler), "native" is a step of `training_step`, whose update
 is within it and within the time. "processor" is the least processor time of a step, of all threads, which others
 disturb less. `--losses N` trains N steps with each engine on the same batches and prints how far the losses are
-from eager mode's; `--kernels` prints the kernels of one graph of torch.compile by time. Needs torch.
+from eager mode's, with `--small` on batches of which a step takes less than 0.3 s; `--kernels` prints the kernels of
+one graph of torch.compile by time. Needs torch.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -171,12 +172,16 @@ class Recurrent(nn.Module):
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the shape of its input, the number of classes; tokens where the input is of integers."""
+    """A network, the shape of its input, the number of classes; tokens where the input is of integers.
+
+    `small` is the shape of a smaller batch, for comparisons of many steps.
+    """
 
     make: Callable[[], nn.Module]
     shape: tuple[int, ...]
     classes: int
     tokens: int = 0
+    small: tuple[int, ...] | None = None
 
     def batch(self, seed: int) -> tuple[Any, Any]:
         """Input and classes, of which some are in the input."""
@@ -192,11 +197,11 @@ class Case:
 CASES = {
     "cnn": Case(cnn, (32, 3, 32, 32), 10),
     "transformer": Case(lambda: Language(1000, 2, 256, 4, 64), (8, 64), 1000, 1000),
-    "resnet18": Case(resnet18, (16, 3, 224, 224), 1000),
-    "mobilenet_v2": Case(mobilenet_v2, (16, 3, 224, 224), 1000),
+    "resnet18": Case(resnet18, (16, 3, 224, 224), 1000, small=(8, 3, 64, 64)),
+    "mobilenet_v2": Case(mobilenet_v2, (16, 3, 224, 224), 1000, small=(8, 3, 96, 96)),
     "lstm": Case(Recurrent, (32, 28, 28), 10),
-    "vit_tiny": Case(VisionTransformer, (8, 3, 224, 224), 1000),
-    "gpt": Case(lambda: Language(4096, 6, 320, 5, 128), (4, 128), 4096, 4096),
+    "vit_tiny": Case(VisionTransformer, (8, 3, 224, 224), 1000, small=(1, 3, 224, 224)),
+    "gpt": Case(lambda: Language(4096, 6, 320, 5, 128), (4, 128), 4096, 4096, small=(1, 128)),
 }
 
 
@@ -229,7 +234,7 @@ class TorchStep:
 class NativeStep:
     """Steps of a compiled `training_step`, whose loss is the exported module's, with parameters as inputs."""
 
-    def __init__(self, module: nn.Module, case: Case, threads: int) -> None:
+    def __init__(self, module: nn.Module, case: Case, threads: int, memory_limit: int | None = None) -> None:
         module = copy.deepcopy(module).train()
         values = {**dict(module.named_parameters()), **dict(module.named_buffers())}
         values = {name: value.detach() for name, value in values.items()}
@@ -245,15 +250,15 @@ class NativeStep:
         self.names, count = names, len(dict(module.named_parameters()))
         results = list(main.body.fields) if isinstance(main.body, relay.Tuple) else [main.body]
         x, y, *state = main.params
-        step = training_step(results[0], state[:count], SGD(RATE), results[1:])
-        model = tilewright.compile(step.module, threads=threads, cache=False)
+        step = training_step(results[0], state[:count], SGD(RATE), results[1:], memory_limit=memory_limit)
+        self.model = model = tilewright.compile(step.module, threads=threads, cache=False)
         first = {var.name: value.numpy() for var, value in zip(state, values.values())}
-        self._trainer, self._names = Trainer(step, model, first), (x.name, y.name)
+        self.trainer, self._names = Trainer(step, model, first), (x.name, y.name)
         self._more = {v.name: first[v.name] for v in step.inputs if v.name not in self._names}
 
     def __call__(self, x: Any, y: Any) -> float:
         """One step; the loss."""
-        return self._trainer(**dict(zip(self._names, (x.numpy(), y.numpy()))), **self._more)[0]
+        return self.trainer(**dict(zip(self._names, (x.numpy(), y.numpy()))), **self._more)[0]
 
     def update(self) -> None:
         """Nothing: the step holds the update."""
@@ -265,14 +270,15 @@ class _Held:
     module: nn.Module
 
 
-def steps_of(name: str, engines: list[str], threads: int) -> Iterator[tuple[str, Any]]:
+def steps_of(name: str, engines: list[str], threads: int, small: bool = False) -> Iterator[tuple[str, Any]]:
     """The engines' steps of a network, all from the same weights."""
     torch.manual_seed(0)
-    module = CASES[name].make()
+    case = case_of(name, small)
+    module = case.make()
     for engine in engines:
-        made = NativeStep(module, CASES[name], threads) if engine == "native" else TorchStep(module, engine, threads)
+        made = NativeStep(module, case, threads) if engine == "native" else TorchStep(module, engine, threads)
         began = time.perf_counter()
-        made(*CASES[name].batch(0))
+        made(*case.batch(0))
         made.update()
         print(f"  {name}: first step by {engine} {time.perf_counter() - began:.1f} s", flush=True)
         yield engine, made
@@ -314,13 +320,20 @@ def measure(name: str, engines: list[str], threads: int, rounds: int, seconds: f
     return {engine: best / value for engine, value in least.items()}
 
 
-def losses(name: str, engines: list[str], threads: int, count: int) -> None:
+def case_of(name: str, small: bool) -> Case:
+    """A network with its batch, or with a smaller one where it has such."""
+    case = CASES[name]
+    return replace(case, shape=case.small or case.shape) if small else case
+
+
+def losses(name: str, engines: list[str], threads: int, count: int, small: bool) -> None:
     """Print the last loss of `count` steps by each engine, and the largest distance of all from eager mode's."""
     found: dict[str, list[float]] = {}
-    for engine, step in steps_of(name, ["eager", *[one for one in engines if one != "eager"]], threads):
+    case = case_of(name, small)
+    for engine, step in steps_of(name, ["eager", *[one for one in engines if one != "eager"]], threads, small):
         values = []
         for index in range(count):
-            values.append(float(step(*CASES[name].batch(1 + index % 8))))
+            values.append(float(step(*case.batch(1 + index % 8))))
             step.update()
         found[engine] = values
         apart = max(abs(a - b) for a, b in zip(values, found["eager"]))
@@ -368,6 +381,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seconds", type=float, default=60, help="most seconds of measuring a network")
     parser.add_argument("--losses", type=int, default=0, help="compare losses over so many steps")
+    parser.add_argument("--small", action="store_true", help="compare losses on smaller batches")
     parser.add_argument("--kernels", choices=("forward", "backward"))
     options = parser.parse_args()
     engines, ratios = options.engines.split(","), dict[tuple[str, int], list[float]]()
@@ -377,7 +391,7 @@ def main() -> None:
             if options.kernels:
                 kernels(name, threads, options.kernels)
             elif options.losses:
-                losses(name, engines, threads, options.losses)
+                losses(name, engines, threads, options.losses, options.small)
             else:
                 found = measure(name, engines, threads, options.rounds, options.seconds)
                 for engine in set(found) & {"tilewright", "native"}:

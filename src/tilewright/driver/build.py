@@ -23,6 +23,7 @@ from tilewright.relay.ir.type import TensorType, Type, tensor_types, walk_type
 from tilewright.relay.transform.fuse.fuse_ops import fused_name
 from tilewright.relay.transform.memory.in_place import update_in_place
 from tilewright.relay.transform.memory.plan_memory import MemoryPlan, plan_memory
+from tilewright.relay.transform.memory.rematerialize import MEMORY_LIMIT, rematerialize
 from tilewright.runtime.artifact import weights_bytes
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
@@ -151,22 +152,49 @@ def compile_segments(
     with trace.span("compile kernels"):
         compiled = compile_tasks(planned.tasks, backend, jobs or len(os.sched_getaffinity(0)))
     kernels = Kernels.of(planned.names, compiled)
-    memories = planned.memories
+    memories, modules = planned.memories, planned.modules
+    if any(MEMORY_LIMIT in mod["main"].attrs for _, mod in modules):
+        with trace.span("rematerialize"):
+            modules, kernels = _within_limits(planned, backend, kernels)
+            memories = [memory_plan(mod, backend) for _, mod in modules]
     if kernels.overlaps is not None:
         with trace.span("plan memory again"):
-            memories = [
-                _shared_plan(mod, memory, backend, kernels) for (_, mod), memory in zip(planned.modules, memories)
-            ]
+            memories = [_shared_plan(mod, memory, backend, kernels) for (_, mod), memory in zip(modules, memories)]
     read = [constant for memory in planned.memories for constant in memory.constants]
     constants = offsets if offsets is not None else unique_constants([*read, *more], backend.alignment)
     with trace.span("run loop"):
         plans = [
             execution_plan(name, mod["main"], memory, kernels, constants)
-            for (name, mod), memory in zip(planned.modules, memories, strict=True)
+            for (name, mod), memory in zip(modules, memories, strict=True)
         ]
         orders = [buffer_order(memory) if for_c else None for memory in memories]
         code, plans = backend.link(compiled, plans, orders)
     return BuiltSegments(code, plans, constants, memories)
+
+
+def _within_limits(
+    planned: PlannedSegments, backend: Backend, kernels: Kernels
+) -> tuple[list[tuple[str, IRModule]], Kernels]:
+    """The modules with calls that keep their memory limits, and the kernels, which know these calls too."""
+    by_function = {call.op: name for call, name in planned.names.items()}
+
+    def known(mod: IRModule) -> tuple[Kernels, MemoryPlan]:
+        memory = memory_plan(mod, backend)
+        names = {call: by_function[call.op] for call in memory.order}
+        return replace(kernels, names={**kernels.names, **names}), memory
+
+    def plan(mod: IRModule) -> MemoryPlan:
+        own, memory = known(mod)
+        if own.overlaps is not None:
+            return _shared_plan(mod, memory, backend, own)
+        scratch = [own.workspace(call).shared for call in memory.order]  # behind the arena
+        return replace(
+            memory, arena_bytes=memory.arena_bytes + max([s for s in scratch if isinstance(s, int)], default=0)
+        )
+
+    modules = [(name, rematerialize(mod, plan)) for name, mod in planned.modules]
+    names = {call: name for _, mod in modules for call, name in known(mod)[0].names.items()}
+    return modules, replace(kernels, names=names)
 
 
 def _shared_plan(mod: IRModule, memory: MemoryPlan, backend: Backend, kernels: Kernels) -> MemoryPlan:

@@ -18,6 +18,7 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars
 from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.relay.transform.memory.rematerialize import MEMORY_LIMIT
 from tilewright.training.interface import Interface
 from tilewright.training.rules.loss_scale import LossScale
 from tilewright.training.rules.optimizer import Array, Optimizer
@@ -46,13 +47,19 @@ def training_step(
     optimizer: Optimizer,
     outputs: Sequence[Expr] = (),
     loss_scale: LossScale | None = None,
+    memory_limit: int | None = None,
 ) -> TrainingStep:
     """A step that lowers the scalar `loss` by changing `parameters`; other free variables of it are its inputs.
 
     `outputs` are further values of the forward pass to return, such as the logits. `loss_scale` keeps gradients of
-    16-bit floats from being 0: for steps compiled with `precision="f16"`. Raises TypeMismatchError where
-    the loss is no scalar of floating point, and UnsupportedError naming an operator that has no gradient.
+    16-bit floats from being 0: for steps compiled with `precision="f16"`. `memory_limit` is the most bytes of what a
+    compiled step holds between what it takes and what it returns: values of the forward pass are then computed again
+    where they would not fit, and compiling raises UnsupportedError with the smallest limit where none is enough.
+    Raises TypeMismatchError where the loss is no scalar of floating point, InputError for a limit that is not positive,
+    and UnsupportedError naming an operator that has no gradient.
     """
+    if memory_limit is not None and memory_limit <= 0:
+        raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     kind = checked_loss(loss)
     initial = (loss_scale.initial_state() if loss_scale else {}) | optimizer.initial_state(parameters)
     require_own_names(parameters, initial)
@@ -65,7 +72,8 @@ def training_step(
     inputs = tuple([v for v in free_vars(loss, *outputs) if v not in set(parameters)])
     names = ["loss", *[f"output{i}" for i in range(len(outputs))], *[p.name for p in parameters], *initial]
     body = Tuple([loss, *outputs, *moved, *remembered])
-    main = Function([*inputs, *parameters, *state], body, attrs={"output_names": names})
+    limit = {} if memory_limit is None else {MEMORY_LIMIT: int(memory_limit)}
+    main = Function([*inputs, *parameters, *state], body, attrs={"output_names": names, **limit})
     return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, len(outputs))
 
 

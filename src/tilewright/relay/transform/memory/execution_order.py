@@ -21,10 +21,19 @@ from tilewright.relay.op.cost import flops, moved_bytes
 from tilewright.relay.op.views import single_call
 from tilewright.tir.size_hint import size_hint
 
+#: The attribute of calls that has their number in the order of execution, where a pass has set one.
+TURN = "turn"
+
 
 def execution_order(body: Expr) -> list[Expr]:
-    """The nodes of a straight graph of fused calls, operands before what reads them; in post-order without launches."""
+    """The nodes of a straight graph of fused calls, operands before what reads them; in post-order without launches.
+
+    Where calls have turns, they come in these.
+    """
     nodes = list(post_order(body))
+    turns = [node for node in nodes if isinstance(node, Call) and TURN in node.attrs]
+    if turns:
+        return post_order(*sorted(turns, key=lambda call: int(call.attrs[TURN])), body)
     launches = {node: cycles for node in nodes if (cycles := _launched(node)) is not None}
     return _Schedule(nodes, launches).order() if launches else nodes
 
