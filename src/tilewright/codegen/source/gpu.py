@@ -38,8 +38,8 @@ class Language:
     go lane by lane; `functions` is the text of those that some of the kernels' calls need; with
     `module_scope`, shared arrays and buffers are declared outside of functions, so that names must differ between
     the kernels of a text. `divider` is the line before each kernel of a text that is taken apart again. Compilers
-    of a language that `reorders_sums` may take `(a + b) - b` to be a. `for_fragments` is the language to write
-    programs in that use tensor cores, where it differs.
+    of a language that `reorders_sums` may take `(a + b) - b` to be a; with `hoists`, some leave in a loop what it does
+    not change. `for_fragments` is the language to write programs in that use tensor cores, where it differs.
     """
 
     dialect: Dialect
@@ -50,6 +50,7 @@ class Language:
     module_scope: bool = False
     divider: str = ""
     reorders_sums: bool = False
+    hoists: bool = False
     for_fragments: Language | None = None
     widest_access: int = 0
     functions: Callable[[Iterable[Call]], str] | None = None

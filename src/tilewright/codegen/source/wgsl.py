@@ -19,6 +19,8 @@ _MATH = (
     "exp exp2 log log2 log10=tilewright_log10 sqrt rsqrt=inverseSqrt sin cos tan asin acos atan sinh "
     "cosh asinh acosh atanh floor ceil trunc round fabs=abs abs atan2 fma"
 )
+#: Bytes of an element that is a word in memory.
+_WORD = 4
 # In parentheses: `a < bitcast<f32>(b)` reads as a template of `a`.
 _INFINITY, _NAN = "(bitcast<f32>(tilewright_infinity))", "(bitcast<f32>(tilewright_nan))"
 _WORDS = Words(
@@ -120,7 +122,9 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
         if isinstance(param, Buffer):
             kind = "atomic<u32>" if entry(param.dtype) in PACKED else WGSL.memory_type(param.dtype)
             # `read` beside `read_write` would be refused where both are parts of one buffer, such as a model's arena
-            lines.append(f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: array<{kind}>;")
+            lines.append(
+                f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: {_array(param, kind)};"
+            )
         else:
             check_scalar("WGSL", param.name, param.dtype)
             fields.append(f"  {b.name(param)}: {WGSL.type_name(param.dtype)},")
@@ -137,6 +141,12 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     return "\n".join([*lines, *values])
 
 
+def _array(param: Buffer, kind: str) -> str:
+    """The type of a buffer; with its size where that is known, which bounds are then checked by without a division."""
+    size = param.constant_size() if param.dtype.itemsize == _WORD else None
+    return f"array<{kind}, {size}>" if size else f"array<{kind}>"
+
+
 _KEYWORDS = (
     "fn let var const loop switch if else for while return true false struct array vec3 i32 u32 f32 bool main enable"
 )
@@ -148,4 +158,5 @@ WEBGPU_SL = Language(
     reserved=(*_KEYWORDS.split(), "blockIdx", "threadIdx"),
     module_scope=True,
     reorders_sums=True,
+    hoists=True,
 )

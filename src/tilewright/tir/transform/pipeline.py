@@ -25,6 +25,7 @@ from tilewright.tir.transform.divide_by_constants import divide_by_constants
 from tilewright.tir.transform.double_buffer import double_buffer
 from tilewright.tir.transform.flatten_buffers import flatten_buffers
 from tilewright.tir.transform.hoist_if import hoist_if
+from tilewright.tir.transform.hoist_positions import hoist_positions
 from tilewright.tir.transform.hoist_values import hoist_values
 from tilewright.tir.transform.inject_copy_intrin import inject_copy_intrin
 from tilewright.tir.transform.inject_prefetch import inject_prefetch
@@ -210,6 +211,7 @@ PROCESSOR_DEVICE = Pipeline(
 
 #: Each kernel of a device, given its language.
 KERNEL = stages(
+    Stage("hoist_positions", lambda func, language: hoist_positions(func) if language.hoists else func),
     Stage("widen_accesses", lambda func, language: widen_accesses(func, language.widest_access)),
     Stage("scalarize_vectors", lambda func, language: scalarize_vectors(func, language.has_vector)),
     legalize_float16,

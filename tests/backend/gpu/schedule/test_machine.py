@@ -22,7 +22,7 @@ def test_peaks_are_the_published_ones(name: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "name"),
     [("cuda -arch=sm_80", "a100"), ("cuda -arch=sm_90a", "h100"), ("cuda -arch=sm_89", "rtx-4090"),
-     ("cuda -arch=sm_61", "generic"), ("opencl", "generic")],
+     ("cuda -arch=sm_61", "generic"), ("opencl", "generic"), ("webgpu", "browser")],
 )  # fmt: skip
 def test_an_architecture_has_a_machine(spec: str, name: str) -> None:
     """And a device of another kind the generic one."""

@@ -18,6 +18,7 @@ from tilewright.backend.gpu.schedule.product import PRODUCT, fits
 from tilewright.backend.gpu.schedule.recurrent import RECURRENT, fits_recurrent
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce
 from tilewright.backend.gpu.schedule.reduction import fits_reduction, reduction_template
+from tilewright.backend.gpu.schedule.register_product import REGISTER_PRODUCT, fits_register_product
 from tilewright.backend.gpu.schedule.running import RUNNING, fits_running
 from tilewright.backend.gpu.schedule.sort import SORT, fits_sort
 from tilewright.backend.gpu.schedule.tensor_core import TENSOR_CORE, fits_tensor_core
@@ -81,6 +82,8 @@ def template_of(outs: list[te.Tensor], target: DeviceTarget) -> tuple[Template, 
     reductions = [t for t in stages if is_reduction(t)]
     if len(reductions) == 1 and fits_tensor_core(reductions[0], outs[0], target):
         return TENSOR_CORE, reductions[0]
+    if len(reductions) == 1 and fits_register_product(reductions[0], outs[0], target):
+        return REGISTER_PRODUCT, reductions[0]
     if len(reductions) == 1 and fits(reductions[0], outs[0], target):
         return PRODUCT, reductions[0]
     anchor = fits_reduction(outs[0], target)

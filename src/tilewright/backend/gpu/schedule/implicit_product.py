@@ -260,6 +260,45 @@ def split_product(
     return Product(left, right, sums, tuple(totals.values()))
 
 
+def split_by_axis(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int]) -> Product:
+    """Put the product's stages before that of `tensor`, as `split_product` does, with each axis of the terms apart.
+
+    Rows and columns are multiples of `tile`: behind the last one it is read again.
+    """
+    op = tensor.op
+    assert isinstance(op, te.ComputeOp)
+    one = tir.const(1, te.index_dtype())
+    groups = (factors.batch, factors.rows, factors.columns)
+    batch, rows, columns = (math.prod([_extent(iv) for iv in axes], start=one) for axes in groups)
+    terms = [te.reduce_axis((0, _extent(iv)), iv.var.name) for iv in factors.depth]
+
+    def operand(source: Expr, own: Sequence[te.IterVar], size: Any, padded: Any, name: str) -> te.Tensor:
+        def element(b: Any, *at: Any) -> Any:
+            position = at[-1] if padded is size else tir_op.minimum(at[-1], size - 1)
+            values = {**_values(factors.batch, b), **_values(own, position)}
+            values |= {iv.var: tir.convert(index) for iv, index in zip(factors.depth, at[:-1], strict=True)}
+            return BodyRewriter(values)(_stored(source))
+
+        return te.compute((batch, *[_extent(iv) for iv in factors.depth], padded), element, name=name)
+
+    m, n = (_rounded(size, step) for size, step in zip((rows, columns), tile))
+    left = operand(factors.left, factors.rows, rows, m, f"{op.name}.left")
+    right = operand(factors.right, factors.columns, columns, n, f"{op.name}.right")
+    wide = op.body[0].dtype
+
+    def sum_of_products(b: Any, i: Any, j: Any) -> Any:
+        return te.sum(left(b, *terms, i).astype(wide) * right(b, *terms, j).astype(wide), axis=terms)
+
+    sums = te.compute((batch, m, n), sum_of_products, name=f"{op.name}.sums")
+    stage, position = s[tensor], s.stages.index(s[tensor])
+    for offset, made in enumerate((left, right, sums)):
+        s.insert(position + offset, made.op)
+    stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
+    whole = sums(*(_flat(group) for group in groups))
+    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
+    return Product(left, right, sums)
+
+
 def _of_words(factors: tuple[Expr, Expr], sides: tuple[Centred, Centred]) -> Expr:
     """The products of four terms; what is subtracted from the bytes of a side counts as often as the other's bytes.
 

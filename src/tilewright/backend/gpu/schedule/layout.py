@@ -20,9 +20,12 @@ _MARGIN = 0.9
 
 
 def conv2d_ways(conv: Conv2DWorkload, target: DeviceTarget, winograd: bool) -> list[Conv2DLayouts]:
-    """The least costly of Winograd's tiles where it costs less than the implicit product, then that."""
+    """The least costly of Winograd's tiles where it costs less than the implicit product, then that.
+
+    Winograd's product needs threads that share operands.
+    """
     plain = Conv2DLayouts("NCHW", "OIHW", "NCHW")
-    if conv.groups != 1 or conv.dilation != (1, 1) or not winograd:
+    if not machine_of(target).shares or conv.groups != 1 or conv.dilation != (1, 1) or not winograd:
         return [plain]
     sums = ProductWorkload(1, conv.out_channels, conv.batch * conv.height * conv.width, conv.terms, FLOAT)
     if not product_tiles(sums, target):

@@ -34,6 +34,10 @@ class GpuMachine:
     `l2` in bytes; `dram_bytes` and `l2_bytes` a second, of the whole GPU; `launch` the seconds from one kernel to the
     next, `latency` the seconds from a request of global memory to its answer. Copies to and from the host's memory
     take `link_latency` seconds and `link_bytes` a second: PCIe 4.0 of 16 lanes.
+
+    `shares` is False where threads of a block had better compute alone than wait for each other at barriers, `together`
+    the most threads that then still add up the terms of an element; `load` the multiply-adds in the time of a load that
+    is in the first cache.
     """
 
     name: str
@@ -61,6 +65,9 @@ class GpuMachine:
     latency: float = 6.0e-7
     link_bytes: float = 2.5e10
     link_latency: float = 1.0e-5
+    shares: bool = True
+    together: int = 256
+    load: int = 4
 
     @property
     def peak_float32(self) -> float:
@@ -147,6 +154,10 @@ _GENERIC = GpuMachine(
     threads=1024, blocks=16, launch=5.0e-6,
 )  # fmt: skip
 
+#: The GPU of a browser: small, and maybe one that a processor stands in for (SwiftShader), where each group of threads
+#: that waits at a barrier has a stack of its own, and memory of blocks is memory like any other.
+_BROWSER = replace(_GENERIC, name="browser", multiprocessors=8, warp=16, shares=False, together=16)
+
 #: The GPUs that are known, by name.
 TABLE = {
     machine.name: machine
@@ -164,6 +175,7 @@ TABLE = {
         _B200,
         _RTX_5090,
         _GENERIC,
+        _BROWSER,
     )
 }
 
@@ -176,5 +188,7 @@ def machine_of(target: DeviceTarget) -> GpuMachine:
 
     A target's own limit of shared memory or threads does not change them; templates keep both.
     """
+    if target.kind == "webgpu":
+        return _BROWSER
     number = target.arch.removeprefix("sm_").rstrip("af")
     return TABLE[_BY_ARCHITECTURE.get(number, "generic")]

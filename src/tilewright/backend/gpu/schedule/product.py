@@ -237,7 +237,7 @@ def schedule_product(
     if config["parts"] > 1:
         if config["joined"]:  # in tiles like those of the sums
             held = add_up_last(s, anchor, out)
-            note_parts(s, held, out, _bind_result(s, out, groups, config), config["parts"])
+            note_parts(s, held, out, bind_tiles(s, out, groups, config), config["parts"])
         else:
             schedule_alone(s, out, [anchor], target)
         sums, result = s.cache_write(product.sums, "local"), product.sums
@@ -246,14 +246,14 @@ def schedule_product(
     else:
         sums, result = product.sums, out
         s[sums].set_scope("local")
-    thread = _bind_result(s, result, groups, config)
+    thread = bind_tiles(s, result, groups, config)
     _schedule_sums(s, product, sums, result, thread, config)
     for operand, along in zip((product.left, product.right), contiguous, strict=True):
         _bring(s, operand, along, config)
 
 
-def _bind_result(s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config) -> te.IterVar:
-    """Tiles of the result to blocks, parts of them to threads; returns the axis of the innermost threads."""
+def bind_tiles(s: te.Schedule, out: te.Tensor, groups: tuple[list[te.IterVar], ...], config: Config) -> te.IterVar:
+    """Bind tiles of the result to blocks, parts of them to threads; returns the axis of the innermost threads."""
     batch, rows, columns = groups
     stage = s[out]
     stage.reorder(*batch, *rows, *columns)

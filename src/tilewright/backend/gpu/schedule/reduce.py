@@ -13,7 +13,7 @@ import math
 from collections.abc import Set
 
 from tilewright import te
-from tilewright.backend.gpu.schedule.injective import THREADS, bind_elements
+from tilewright.backend.gpu.schedule.injective import bind_elements
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.support.recursion import nested
 from tilewright.target import DeviceTarget
@@ -114,11 +114,13 @@ def _threads_of_element(out: te.Tensor, reductions: list[te.Tensor], target: Dev
     """Threads that share the terms of an element: one where there are few terms, or elements for all threads."""
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
     machine = machine_of(target)
-    few = count < machine.multiprocessors * THREADS  # a thread for each would leave multiprocessors with too little
+    few = (
+        count < machine.multiprocessors * machine.together
+    )  # a thread for each would leave multiprocessors with too little
     together = terms > _FEW_TERMS and (few or bool(row_axes(reductions[-1])))
     if not together or not all(_can_share(t) for t in reductions):
         return 1
-    return THREADS if few and terms >= _MANY_TERMS else machine.warp
+    return machine.together if few and terms >= _MANY_TERMS else machine.warp
 
 
 def _schedule_elements(
@@ -161,8 +163,9 @@ def _rows_of_block(axes: list[te.IterVar], threads: int, target: DeviceTarget) -
     """
     if not all(isinstance(iv.dom.extent, IntImm) for iv in axes if iv.dom is not None):
         return 1
-    count, most = math.prod(extent_of(iv) for iv in axes), min(THREADS, target.max_threads_per_block) // threads
     machine = machine_of(target)
+    count = math.prod(extent_of(iv) for iv in axes)
+    most = max(1, min(machine.together, target.max_threads_per_block) // threads)
     wanted = max(1, machine.warp // threads, min(most, count // machine.multiprocessors))
     return max(rows for rows in range(1, wanted + 1) if count % rows == 0)
 
@@ -203,7 +206,8 @@ def _threads_of_row(count: int, length: int, target: DeviceTarget) -> int:
     warps = _WARPS_TO_FILL * machine.multiprocessors
     if length <= _SHORT_ROW or (count >= warps and length <= _MANY_TERMS):
         return machine.warp
-    return min(THREADS // 2 if length <= _MANY_TERMS else THREADS, target.max_threads_per_block)
+    most = machine.together
+    return max(machine.warp, min(most // 2 if length <= _MANY_TERMS else most, target.max_threads_per_block))
 
 
 def _rows_and_length(out: te.Tensor, rows: list[te.IterVar], reductions: list[te.Tensor]) -> tuple[int, int]:

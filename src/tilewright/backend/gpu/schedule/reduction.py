@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 
 from tilewright import te
-from tilewright.backend.gpu.schedule.injective import THREADS
 from tilewright.backend.gpu.schedule.machine import machine_of
 from tilewright.backend.gpu.schedule.reduce import schedule_reduce, threads_of
 from tilewright.target import DeviceTarget
@@ -46,9 +45,12 @@ def fits_reduction(out: te.Tensor, target: DeviceTarget) -> te.Tensor | None:
 
 def space(facts: ReductionWorkload, target: DeviceTarget) -> ConfigSpace:
     """Numbers of threads: one, where each element is computed alone, a warp, and multiples up to a block."""
-    warp = machine_of(target).warp
-    most = min(THREADS, target.max_threads_per_block, max(warp, 1 << max(facts.terms - 1, 0).bit_length()))
-    several = [warp << step for step in range(THREADS.bit_length()) if warp << step <= most] if facts.shared else []
+    machine = machine_of(target)
+    warp = machine.warp
+    most = min(machine.together, target.max_threads_per_block, max(warp, 1 << max(facts.terms - 1, 0).bit_length()))
+    several = (
+        [warp << step for step in range(machine.together.bit_length()) if warp << step <= most] if facts.shared else []
+    )
     numbers = {facts.threads, *several, *([] if facts.rows else [1])}
     found = ConfigSpace()
     found.define_knob("threads", sorted(numbers))
