@@ -49,6 +49,8 @@ ALLOWED = {
         "relay/transform/quantize/pair_order.py:_FEW",
         "relay/transform/functional/partial_evaluate.py:FUEL",
         "relay/transform/memory/shared_offsets.py:_TRIES",
+        "relay/transform/memory/rematerialize.py:_MOST_RUNS",
+        "relay/transform/memory/rematerialize.py:_TRIALS",
         "codegen/source/builder.py:_MOST_BRACKETS",
         "relay/transform/fuse/fuse_ops.py:MAX_GROUP",
         "relay/transform/fuse/fuse_ops.py:MAX_READS",
@@ -109,6 +111,11 @@ ALLOWED = {
         "backend/gpu/schedule/product.py:_PIECE",
         "backend/gpu/schedule/product.py:_RAGGED_TILES",
         "backend/gpu/schedule/product.py:_TILES",
+        "backend/gpu/schedule/register_product.py:_LEAST",
+        "backend/gpu/schedule/register_product.py:_MOST_SUMS",
+        "backend/gpu/schedule/register_product.py:_OWN",
+        "backend/gpu/schedule/register_product.py:_THREADS",
+        "backend/gpu/schedule/register_product.py:_WIDE",
         "backend/gpu/schedule/recurrent.py:_BARRIER",
         "backend/gpu/schedule/recurrent.py:_PARTS",
         "backend/gpu/schedule/reduce.py:_FEW_TERMS",
@@ -338,6 +345,9 @@ ALLOWED = {
         "backend/cpu/schedule/recurrent_cost.py:_WIDEST",
         "backend/cpu/schedule/winograd_cost.py:_TILES_PER_GROUP",
     ),
+    "a ratio by which values are ranked for being computed twice; bits must not depend on the processor": (
+        "relay/transform/memory/rematerialize.py:_OPERATIONS_A_BYTE",
+    ),
     "exponents of a mean, in the cost of what overlaps": (
         "topi/schedule/cost.py:_BEYOND",
         "topi/schedule/cost.py:_NEAR",
@@ -404,7 +414,10 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
-    "lengths of vectors that a language or an instruction set defines": ("codegen/source/float_tiles.py:_LANES",),
+    "lengths of vectors and words that a language or an instruction set defines": (
+        "codegen/source/float_tiles.py:_LANES",
+        "codegen/source/wgsl.py:_WORD",
+    ),
     "patience with programs beside this process, and the first of their versions that need no flag": (
         "runtime/web/process.py:_END_SECONDS",
         "runtime/web/process.py:_LOOK_SECONDS",

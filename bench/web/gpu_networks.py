@@ -34,7 +34,7 @@ _CHROMIUM = ("chromium", "--headless=new", "--no-sandbox", "--disable-dev-shm-us
 
 
 class _Bench:
-    """What one page fetches, and what it posts."""
+    """A model and its inputs for one page, and the figures and outputs that the page posts."""
 
     def __init__(self, folder: str, onnx: Path, feeds: dict[str, np.ndarray], options: argparse.Namespace) -> None:
         self.feeds, self.onnx, self.folders = list(feeds.values()), onnx, {"model": folder, "ort": options.ort}

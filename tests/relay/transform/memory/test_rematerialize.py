@@ -74,7 +74,7 @@ def test_plans_are_within_limits(part):
 
 
 def test_gradients_of_weights_come_early():
-    """What frees as much as it takes is moved ahead, before anything is computed twice."""
+    """A kernel that frees as much as it takes is moved ahead, before anything is computed twice."""
     mod = fused(deep(SGD(0.1)))
     whole = plan_memory(mod)
     plan = plan_memory(rematerialize(limited(mod, whole.arena_bytes - 64), plan_memory))

@@ -104,7 +104,7 @@ def _power_of_two(count: int) -> int:
 REGISTER_PRODUCT = Template(
     "register_product",
     workload,
-    register_space,
-    register_cost,
+    register_space,  # type: ignore[arg-type]
+    register_cost,  # type: ignore[arg-type]
     schedule_register_product,  # type: ignore[arg-type]
 )

@@ -119,9 +119,9 @@ class _Graph:
             of = [kernel for kid in _operands(node) for kernel in made[kid]]
             made[node] = (node,) if isinstance(node, Call) and node in runs else tuple(dict.fromkeys(of))
         reads = {call: tuple(dict.fromkeys(k for arg in call.args for k in made[arg])) for call in plan.order}
-        places = {call: [s for s in plan.storage[call] if s.where is Where.ARENA] for call in plan.order}
+        within = {call: [s for s in plan.storage[call] if s.where is Where.ARENA] for call in plan.order}
         nbytes = {
-            call: sum(-(-int(s.nbytes) // plan.alignment) * plan.alignment for s in places[call]) for call in plan.order
+            call: sum(-(-int(s.nbytes) // plan.alignment) * plan.alignment for s in within[call]) for call in plan.order
         }
         order = _early(plan.order, reads, nbytes, _behind(nodes, plan.order, made), set(made[main.body]))
         uses: dict[Call, list[int]] = {call: [] for call in order}
@@ -226,7 +226,7 @@ class _Simulation:
         self.live: dict[Call, None] = {}
         self.used = self.now = 0
         self.done: list[Call] = []
-        self.place = {call: position for position, call in enumerate(graph.order)}
+        self.position = {call: position for position, call in enumerate(graph.order)}
         self.wanted: dict[Call, dict[Call, int]] = {
             call: {} for call in graph.order
         }  # by values that are gone, and when
@@ -235,7 +235,7 @@ class _Simulation:
     def runs(self) -> list[Call] | None:
         """The kernels in the order in which they run; None where the budget is too small."""
         for position, call in enumerate(self.graph.order):
-            batch = [*sorted(self._gone(call), key=self.place.__getitem__), call]
+            batch = [*sorted(self._gone(call), key=self.position.__getitem__), call]
             for index, one in enumerate(batch):
                 needed = {read for other in batch[index:] for read in self.graph.reads[other]}
                 self.now = position
