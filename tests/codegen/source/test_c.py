@@ -126,6 +126,30 @@ def test_functions_of_vectors_keep_their_vectors(name):
     np.testing.assert_allclose(found["c"], found["cpu"], rtol=1e-6, atol=1e-7)
 
 
+def test_long_arithmetic_of_a_tile_is_written_once():
+    """The sums of a tile, in registers, go through one loop, and come out as NumPy's."""
+    rng = np.random.default_rng(4)
+    x, w = rng.standard_normal((6, 5), "float32"), rng.standard_normal((5, 8), "float32")
+    a, b = te.placeholder(x.shape, "float32", "a"), te.placeholder(w.shape, "float32", "b")
+    k = te.reduce_axis((0, 5), "k")
+    total = te.compute((6, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="total")
+    out = te.compute((6, 8), lambda i, j: total[i, j] * tir.sigmoid(total[i, j]), name="y")
+    s = te.create_schedule(out.op)
+    tiles, row = s[out].split(out.op.axis[0], factor=6)
+    s[out].unroll(row)
+    s[out].vectorize(out.op.axis[1])
+    s[total].set_scope("local")
+    s[total].compute_at(s[out], tiles)
+    s[total].reorder(*s[total].op.reduce_axis, *s[total].op.axis)
+    s[total].unroll(s[total].op.axis[0])
+    s[total].vectorize(s[total].op.axis[1])
+    func, made = te.lower(s, [a, b, out], name="f"), np.zeros((6, 8), "float32")
+    text = emit_c([pipeline.result(pipeline.C.code, func, None)]).text
+    assert text.count("1.2582912e+07f") == 1  # what rounds to whole powers of 2
+    build(func, require_target("c"))["f"](x, w, made)
+    np.testing.assert_allclose(made, x @ w / (1 + np.exp(-(x @ w))), rtol=1e-5, atol=1e-6)
+
+
 def test_lanes_of_float64_are_taken_apart():
     """An exponential of float64 shuffles lanes, one at a time."""
     x = np.linspace(-5, 5, 16)

@@ -193,3 +193,14 @@ def test_a_tail_is_cut_off_whether_or_not_taps_are_tested(interpret):
     interpret(made, x)
     np.testing.assert_array_equal(x, 1)
     assert not guards(made)
+
+
+def test_positions_of_a_tile_are_never_tested_one_by_one(interpret):
+    tile = Var("tile")
+    c, body = guarded(I * 26 + tile * 13 + J, 37)
+    func = PrimFunc("f", [c], loop(I, 2, loop(tile, 2, loop(J, 13, body, ForKind.UNROLLED)), P))
+    made = loop_partition(func, tests_taps=True)
+    x = np.zeros(37, np.float32)
+    interpret(made, x)
+    np.testing.assert_array_equal(x, 1)
+    assert shape(made) == shape(loop_partition(func))

@@ -51,6 +51,7 @@ C99 = Dialect(
                       "fabs": "(({type})((tilewright_int32_tx{lanes}){0} & 0x7fffffff))"},
     vector_load="(*(const tilewright_floatsx{lanes}*)({name} + {index}))",
     vector_store="*(tilewright_floatsx{lanes}*)({name} + {index}) = {value};",
+    joined_stores="TILEWRIGHT_BY_TWO",
     spaces={"global": "", "local": ""},
     call_function="{{ int32_t code = {name}({arguments}ctx); if (code != 0) return code; }}",
 )  # fmt: skip
@@ -93,13 +94,21 @@ TILEWRIGHT_MAYBE uint32_t tilewright_popcount(uint32_t x) {
 #endif
 #define tilewright_fma(a, b, c) fma(a, b, c)"""
 #: Vectors of GCC and Clang: in registers, in memory at the alignment of their elements, and results of comparisons.
-_VECTORS = "\n".join(
+_VECTOR_TYPES = "\n".join(
     f"typedef float tilewright_floatx{lanes} __attribute__((vector_size({4 * lanes})));\n"
     f"typedef float tilewright_floatsx{lanes} __attribute__((vector_size({4 * lanes}), aligned(4), may_alias));\n"
     f"typedef int32_t tilewright_int32_tx{lanes} __attribute__((vector_size({4 * lanes})));\n"
     f"typedef int32_t tilewright_boolx{lanes} __attribute__((vector_size({4 * lanes})));"
     for lanes in LANES
 )
+#: While one iteration waits for its exponential, another goes on.
+_BY_TWO = """
+#if !defined(__clang__) && __GNUC__ >= 8
+#define TILEWRIGHT_BY_TWO _Pragma("GCC unroll 2")
+#else
+#define TILEWRIGHT_BY_TWO
+#endif"""
+_VECTORS = _VECTOR_TYPES + _BY_TWO
 _BARRIER = "extern void tilewright_barrier(const tilewright_context* ctx);"
 _NO_BARRIER = "#define tilewright_barrier(ctx) ((void)(ctx))"
 _BITS = [("float32", "float", "int32", "int32_t"), ("float32", "float", "uint32", "uint32_t"),

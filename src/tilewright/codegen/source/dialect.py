@@ -30,7 +30,9 @@ class Dialect:
     of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else {b}, if
     `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics; `vector_load`
     and `vector_store` move one between registers and neighbours in memory
-    from {index} on, by an address of a {space}, of which `spaces` has the words by storage scope.
+    from {index} on, by an address of a {space}, of which `spaces` has the words by storage scope. `joined_stores`,
+    of a language where stores of the same long arithmetic are better one loop than one behind the other, is the line
+    before that loop.
     `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
     tells a compiler of what line of which file the next line was made.
     """
@@ -67,6 +69,7 @@ class Dialect:
     vector_functions: Mapping[str, str] = field(default_factory=dict)
     vector_load: str = ""
     vector_store: str = ""
+    joined_stores: str = ""
     spaces: Mapping[str, str] = field(default_factory=dict)
     effects: Mapping[str, Callable[[Any, Any], None]] = field(default_factory=dict)
     arrays: Mapping[str, Callable[[Any, Any], str]] = field(default_factory=dict)

@@ -9,6 +9,7 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import entry
 from tilewright.codegen.source.expressions import atom, flat_index, register_name, to_memory
 from tilewright.codegen.source.vector_registers import register_vectors
+from tilewright.codegen.source.vector_runs import VectorRun, vector_runs, write_run
 from tilewright.errors import InternalError, UnsupportedError
 from tilewright.support.recursion import nested
 from tilewright.tir import stmt as s
@@ -28,6 +29,14 @@ def statement(b: SourceBuilder, stmt: s.Stmt) -> None:
         raise InternalError(f"no {b.dialect.name} code for statement {type(stmt).__name__}")
     with b.at(stmt.position):
         emit(b, stmt)
+
+
+def _sequence(b: SourceBuilder, stmt: s.SeqStmt) -> None:
+    for part in vector_runs(b, stmt.stmts) if b.dialect.joined_stores else stmt.stmts:
+        if isinstance(part, VectorRun):
+            write_run(b, part)
+        else:
+            statement(b, part)
 
 
 def _store(b: SourceBuilder, stmt: s.BufferStore) -> None:
@@ -215,3 +224,4 @@ _STATEMENTS = statement_table(
     loop=_for,
     while_loop=_while,
 )
+_STATEMENTS[s.SeqStmt] = _sequence

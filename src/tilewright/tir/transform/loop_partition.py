@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tilewright.support.recursion import nested
 from tilewright.tir import op
 from tilewright.tir.expr import Call, Expr, FloorDiv, FloorMod, IntImm, Var
@@ -280,12 +282,11 @@ def _is_cheap(guard: Guard, loops: list[For], stored: set[Var]) -> bool:
     `loops` are those inside of the one that might be cut, the outer ones first.
     """
     variables = {var for atom, _ in guard.terms for var in collect_vars(atom)}
-    for loop in reversed(loops):
-        if loop.var not in variables:
-            continue
-        if loop.kind is not ForKind.UNROLLED or loop.var not in stored:
-            return loop.kind in (ForKind.SERIAL, ForKind.UNROLLED)
-    return False
+    own = [loop for loop in loops if loop.var in variables]
+    if own and own[-1].kind is ForKind.SERIAL:
+        return True
+    unrolled = itertools.takewhile(lambda loop: loop.kind is ForKind.UNROLLED, reversed(own))
+    return any(loop.var not in stored for loop in unrolled)
 
 
 def _lazy_conditions(x: Expr) -> list[Expr]:
