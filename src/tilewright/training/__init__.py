@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tilewright.training.artifacts import artifact_step as artifact_step
     from tilewright.training.checkpoint import Checkpoints as Checkpoints
     from tilewright.training.data import Arrays as Arrays
     from tilewright.training.distribute.buckets import Link as Link
@@ -69,6 +70,7 @@ _PUBLIC = {
     "TopK": "tilewright.training.distribute.reduce",
     "Trainer": "tilewright.training.trainer",
     "TrainingStep": "tilewright.training.step",
+    "artifact_step": "tilewright.training.artifacts",
     "export_step": "tilewright.training.export",
     "fit": "tilewright.training.loop",
     "loss_of": "tilewright.training.loss",

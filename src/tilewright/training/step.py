@@ -61,20 +61,40 @@ def training_step(
     if memory_limit is not None and memory_limit <= 0:
         raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     kind = checked_loss(loss)
-    initial = (loss_scale.initial_state() if loss_scale else {}) | optimizer.initial_state(parameters)
-    require_own_names(parameters, initial)
-    state = [Var(name, TensorType(value.shape, str(value.dtype))) for name, value in initial.items()]
+    state, initial = optimizer_state(optimizer, parameters, loss_scale)
     if loss_scale is None:
         moved, remembered = optimizer.update(parameters, adjoints(loss, parameters), state)
     else:
         scaled = adjoints(loss, parameters, op.cast(state[0], kind.dtype))
         moved, remembered = loss_scale.update(optimizer, parameters, scaled, state)
-    inputs = tuple([v for v in free_vars(loss, *outputs) if v not in set(parameters)])
-    names = ["loss", *[f"output{i}" for i in range(len(outputs))], *[p.name for p in parameters], *initial]
-    body = Tuple([loss, *outputs, *moved, *remembered])
+    return assembled_step([loss, *outputs], parameters, state, initial, [*moved, *remembered], memory_limit)
+
+
+def optimizer_state(
+    optimizer: Optimizer, parameters: Sequence[Var], loss_scale: LossScale | None = None
+) -> tuple[list[Var], dict[str, Array]]:
+    """The variables of an optimizer's state, and their first values by name; that of `loss_scale` first."""
+    initial = (loss_scale.initial_state() if loss_scale else {}) | optimizer.initial_state(parameters)
+    require_own_names(parameters, initial)
+    return [Var(name, TensorType(value.shape, str(value.dtype))) for name, value in initial.items()], initial
+
+
+def assembled_step(
+    results: Sequence[Expr],
+    parameters: Sequence[Var],
+    state: Sequence[Var],
+    initial: dict[str, Array],
+    updated: Sequence[Expr],
+    memory_limit: int | None = None,
+) -> TrainingStep:
+    """The step that returns `results`, the loss first, and what parameters and state (at first `initial`) become."""
+    inputs = tuple([v for v in free_vars(*results) if v not in set(parameters)])
+    count = len(results) - 1
+    names = ["loss", *[f"output{i}" for i in range(count)], *[p.name for p in parameters], *initial]
     limit = {} if memory_limit is None else {MEMORY_LIMIT: int(memory_limit)}
+    body = Tuple([*results, *updated])
     main = Function([*inputs, *parameters, *state], body, attrs={"output_names": names, **limit})
-    return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, len(outputs))
+    return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, count)
 
 
 def checked_loss(loss: Expr) -> TensorType:

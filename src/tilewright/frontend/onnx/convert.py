@@ -24,7 +24,7 @@ from tilewright.relay.ir.visitor import post_order, substitute
 import_families(
     "tilewright.frontend.onnx",
     "activation contrib contrib_attention control fourier image indexing math ml ml_tables nn "
-    "normalization pooling quantize recurrent reduce shape tensor training",
+    "normalization pooling quantize recurrent reduce shape tensor training training_gradients",
 )
 
 
