@@ -83,7 +83,7 @@ def _address(b: SourceBuilder, buffer: Buffer, index: Expr) -> str:
 
 
 def _abstracted(b: SourceBuilder, stmt: Stmt) -> tuple[tuple[Expr, tuple[bool, ...]] | None, dict[Var, BufferLoad]]:
-    """What stores that may be a loop together have in common, and the vectors that this one loads."""
+    """The part that stores of one loop have in common, None for no such store; and the vectors that this one loads."""
     if not isinstance(stmt, BufferStore) or stmt.value.dtype.lanes == 1 or stmt.buffer in b.registers:
         return None, {}
     abstract = _Abstract()

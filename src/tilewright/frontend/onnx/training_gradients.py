@@ -40,7 +40,7 @@ def _declared_shape(node: OnnxNode) -> tuple[int, ...]:
     found = node.declared(node.proto.output[0])
     if not isinstance(found, TensorType) or not found.is_static:
         node.unsupported(f"a result, {node.proto.output[0]!r}, whose shape the model does not declare")
-    return tuple(int(size) for size in found.shape)  # type: ignore[union-attr]
+    return tuple(int(size) for size in found.shape)
 
 
 # -------------------------------------------------------------------------------------------------- element by element
@@ -119,8 +119,8 @@ def convert_max_pool_grad(node: OnnxNode) -> Expr:
     node.ignore("kernel_shape", "strides", "pads", "dilations", "auto_pad", "ceil_mode", "storage_order")
     shape = _declared_shape(node)
     empty = constant(np.zeros(int(np.prod(shape))), node.dtype())
-    flat = [op.reshape(node[index], newshape=(-1,)) for index in (1, 0)]
-    return reshape(node, op.scatter_elements(empty, *flat, 0, "add"), shape)
+    indices, gradients = (op.reshape(node[index], newshape=(-1,)) for index in (1, 0))
+    return reshape(node, op.scatter_elements(empty, indices, gradients, 0, "add"), shape)
 
 
 @converts("AveragePoolGrad", domain=MICROSOFT)
@@ -162,7 +162,8 @@ def convert_batch_normalization_grad(node: OnnxNode) -> list[Expr]:
     """Of the data, scale and bias, by the mean and the inverse of the deviation of the batch."""
     node.ignore("epsilon", "momentum", "training_mode")
     wide, axes = _of_channels(node, 1)
-    return _normalization_grad(node, axes, *[reshape(node, node[index], wide) for index in (2, 3, 4)], axes)
+    scale, mean, inverse = (reshape(node, node[index], wide) for index in (2, 3, 4))
+    return _normalization_grad(node, axes, scale, mean, inverse, axes)
 
 
 def _of_channels(node: OnnxNode, data: int) -> tuple[tuple[Any, ...], tuple[int, ...]]:
