@@ -257,6 +257,7 @@ def test_over_tls_a_training_is_its_users(tmp_path: Path) -> None:
     anna, bert = (make_bundle(fleet, "user", name) for name in ("anna", "bert"))
     with Hub(HubSettings(shards=2, bundle=Bundle(make_bundle(fleet, "device", "hub")))) as hub:
         found = at_once(*[lambda r=r: trained(hub, "t", r, 2, 2, bundle=anna) for r in range(2)])
+        assert not [one for one in found if isinstance(one, Exception)], found
         np.testing.assert_allclose(found[1]["w"], by_numpy(2, 2)["w"], atol=1e-6)
         wanted = pytest.raises(InputError, match="'mine' is the training of another user")
         with joined(hub, "mine", 0, 2, bundle=anna), wanted:
