@@ -14,7 +14,7 @@ import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
-from tests.driver.test_build_source import library, reference
+from tests.driver.test_build_source import call, library, reference
 from tests.onnx_models import convolution, make_model, perceptron
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
@@ -252,3 +252,23 @@ def test_a_tile_at_the_rim_of_an_image_is_written_once(tmp_path: Path) -> None:
     source, *_ = export_source(model, tmp_path / "net.c", target="c -mcpu=cascadelake", freestanding=True)
     sums = re.findall(r"^ +(depthwise\w*_0) = ", source.read_text(), re.MULTILINE)
     assert len(set(sums)) == 1 and len(sums) == 1 + 3 * 3  # zero, and a product for each tap
+
+
+@needs_cc
+def test_layers_that_differ_in_their_channels_share_a_function(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    weights = {f"w{i}": rng.standard_normal((32, 32 * (i + 1), 1, 1), dtype=np.float32) / 9 for i in range(3)}
+    nodes, made = [], ["x"]
+    for i in range(3):
+        nodes.append(helper.make_node("Concat", list(made), [f"c{i}"], axis=1))
+        nodes.append(helper.make_node("Conv", [f"c{i}", f"w{i}"], [f"y{i}"]))
+        made.append(f"y{i}")
+    x = rng.standard_normal((1, 32, 14, 14), dtype=np.float32)
+    shapes = {"x": (TensorProto.FLOAT, x.shape)}, {"y2": (TensorProto.FLOAT, x.shape)}
+    model = make_model(nodes, *shapes, weights)
+    source, *_ = export_source(model, tmp_path / "net.c", target="c -mcpu=cascadelake", freestanding=True)
+    calls = re.findall(r"^  return (fused_nn_conv2d\w*_shared)\(", source.read_text(), re.MULTILINE)
+    assert len(calls) >= 2 and len(set(calls)) == 1
+    y, loaded = np.zeros_like(x), library(source)
+    assert call(loaded.tilewright_net, loaded.tilewright_net_workspace_bytes, [], [x], [y]) == 0
+    np.testing.assert_allclose(y, reference(model, x=x)[0], rtol=1e-4, atol=1e-4)

@@ -19,6 +19,7 @@ from tilewright.backend import backend_of
 from tilewright.backend.c.backend import SourceBackend
 from tilewright.codegen.source.compile_c import SEMANTICS
 from tilewright.codegen.source.prelude import source_prelude
+from tilewright.codegen.source.share_functions import share_functions
 from tilewright.driver.build import BuiltSegments, compile_segments, plan_segments
 from tilewright.driver.plan import WEIGHT_ALIGNMENT, model_manifest, unique_constants
 from tilewright.driver.require_oblivious import require_oblivious, require_plain_functions
@@ -178,7 +179,7 @@ def write_models(
         functions.append(checked_text(model.name, interface))
         functions.append(stream_text(model.name, interface, model.states))
     if head is None:
-        kernels = [text.decode() for text in split_objects(built.code)]
+        kernels = share_functions([text.decode() for text in split_objects(built.code)])
         if oblivious:
             require_plain_functions("\n".join(kernels))
         top = _TOP.format(name=name, version=first.tilewright_version, semantics=" ".join(SEMANTICS))
