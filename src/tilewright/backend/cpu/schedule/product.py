@@ -304,7 +304,8 @@ def _with_traffic(
     whole = operands + workload.batch * workload.rows * workload.columns * 4
     rates = [level.share(shares.workers) for level in (machine.read_l2, machine.read_l3, machine.read_memory)]
     l2_cycles = (moved.near + moved.written) / rates[0]
-    waited = machine.l2_stall if workload.constant else 0.0  # a panel that was just packed is one run of lines
+    # a panel that was just packed is one run of lines, but not with rows in groups
+    waited = machine.l2_stall if workload.constant or workload.row_group else 0.0
     cost = replace(cost, l2=l2_cycles, stalls=waited * l2_cycles)
     if whole <= machine.panels_l2 * machine.l2.size * shares.workers:
         return cost
