@@ -7,8 +7,9 @@ A step is forward, loss and backward; SGD runs in PyTorch, outside of the compil
 and "inductor" are `torch.compile` (Inductor needs a C++ compiler), "native" is a step of `training_step`, whose update
 is within it and within the time. "processor" is the least processor time of a step, of all threads, which others
 disturb less. `--losses N` trains N steps with each engine on the same batches and prints how far the losses are
-from eager mode's, with `--small` on batches of which a step takes less than 0.3 s; `--kernels` prints the kernels of
-one graph of torch.compile by time. Needs torch.
+from eager mode's, with `--small` on batches of which a step takes less than 0.3 s. The engine "float64" is eager mode
+in that type: how far eager mode is itself. `--kernels` prints the kernels of one graph of torch.compile by time. Needs
+torch.
 """
 
 from __future__ import annotations
@@ -214,7 +215,10 @@ class TorchStep:
         self.optimizer = torch.optim.SGD(self.module.parameters(), lr=RATE)
         options = {"options": {"threads": threads, "strict": True}} if engine == "tilewright" else {}
         run: Any = lambda x, y: F.cross_entropy(self.module(x), y)  # noqa: E731
-        if engine != "eager":
+        if engine == "float64":
+            self.module.double()
+            run = lambda x, y: F.cross_entropy(self.module(x if x.dtype == torch.int64 else x.double()), y)  # noqa: E731
+        elif engine != "eager":
             torch._dynamo.reset()
             run = torch.compile(run, backend=engine, **options)
         self.run = run
