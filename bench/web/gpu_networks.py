@@ -88,7 +88,7 @@ def _gpu_process_time(browser: int) -> float:
 
 
 def _fields(folder: Path) -> list[str]:
-    """What /proc says of a process, from its state on (proc(5))."""
+    """The fields of a process in /proc, from its state on (proc(5))."""
     return (folder / "stat").read_text().rpartition(")")[2].split()
 
 

@@ -39,9 +39,10 @@ def test_what_differs_becomes_an_argument() -> None:
             function(name, 3, "".join(f"  y[{at + 30 * i}] = 0;\n" for i in range(9)))
             for name, at in (("a", 0), ("b", 9))
         ],
+        [function("a", 3), function("b", 1 << 31)],
         [function(name, count).replace("tilewright_floatx16", "float") for name, count in (("a", 3), ("b", 4))],
     ],
-    ids=["statements", "arrays", "floats", "many numbers", "no vectors"],
+    ids=["statements", "arrays", "floats", "many numbers", "large numbers", "no vectors"],
 )
 def test_others_stay(texts: list[str]) -> None:
     assert share_functions(texts) == texts

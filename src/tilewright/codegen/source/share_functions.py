@@ -18,6 +18,8 @@ _FUNCTION = re.compile(r"^TILEWRIGHT_KERNEL int32_t (\w+)\(([^\n]*)\) \{\n(.*?)^
 _NUMBER = re.compile(r"(?<![\w.])(?<![eE][+-])\d+(?![\w.])")
 #: Numbers that are no arguments: sizes of arrays.
 _ARRAY = re.compile(r"\w+\[\d+\] (?:TILEWRIGHT_ALIGNED;|=)")
+#: The largest number that an argument holds.
+_LARGEST = (1 << 31) - 1
 #: Arguments of a function, at most: those of strides that many statements have would keep registers busy.
 _MOST = 8
 
@@ -41,7 +43,8 @@ def _shared(functions: Sequence[re.Match[str]]) -> Iterator[tuple[str, str]]:
     sizes = [_ARRAY.findall(found[3]) for found in functions]
     columns = [*zip(*[_NUMBER.findall(found[3]) for found in functions], strict=True)]
     different = [*dict.fromkeys(column for column in columns if len(set(column)) > 1)]
-    if len(different) > _MOST or any(size != sizes[0] for size in sizes):
+    large = any(int(one) > _LARGEST for column in different for one in column)
+    if large or len(different) > _MOST or any(size != sizes[0] for size in sizes):
         return
     names = {column: f"n{number}" for number, column in enumerate(different)}
     *given, context = first[2].split(", ")

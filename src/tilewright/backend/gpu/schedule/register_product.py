@@ -26,7 +26,8 @@ from tilewright.topi.schedule.stages import computes, is_reduction
 from tilewright.topi.schedule.template import Template
 
 _KNOBS = ("rows", "columns", "thread_rows", "thread_columns")
-#: Rows or columns of a thread's tile, and the most sums it has: of more, SwiftShader takes several times as long to make a pipeline.
+#: Rows or columns of a thread's tile, and the most sums it has: of more, SwiftShader takes several times as long to
+#: make a pipeline.
 _OWN, _MOST_SUMS = (1, 2, 4, 8), 16
 #: Threads of a block along its columns, and all of them.
 _WIDE, _THREADS = 8, 32

@@ -18,7 +18,8 @@ from tilewright.relay.op.gradients.common import (
     tensor_type,
     unbroadcast,
 )
-from tilewright.relay.op.math import cosh, erf, log1p, sinh
+from tilewright.relay.op.math import cosh, log1p, sinh
+from tilewright.relay.op.tensor import erf
 from tilewright.relay.op.transform import reshape
 
 
