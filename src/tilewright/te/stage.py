@@ -77,6 +77,15 @@ class Stage(HasAxisAttrs):
             yield group
             group = group.group
 
+    @property
+    def reads(self) -> list[Tensor]:
+        """The tensors that the operation reads, by itself and by what is inlined into it."""
+        found = list(self.op.input_tensors)
+        for source in found:
+            stage = self.schedule[source]
+            found += [t for t in stage.op.input_tensors if stage.attach_type == INLINE and t not in found]
+        return found
+
     def __repr__(self) -> str:
         return f"Stage {self.name} ({', '.join(iv.name for iv in self.leaf_iter_vars)})"
 
@@ -381,7 +390,7 @@ class Stage(HasAxisAttrs):
         after: for i in range(4): (prefetch(A[i + 2, 0]); for j in range(8): C[i, j] = A[i, j] + 1.0)
         """
         self._position(var, "prefetch")
-        if self.schedule.tensor(tensor) not in self.op.input_tensors:
+        if self.schedule.tensor(tensor) not in self.reads:
             raise ScheduleError(f"prefetch of {tensor.name}: stage {self.name} does not read it")
         if offset < 1:
             where = f"prefetch of {tensor.name} in stage {self.name}"

@@ -137,6 +137,19 @@ def test_transposed_rows_in_groups_and_blocks(rows: int, depth: int, columns: in
     assert all(np.array_equal(result, found[0]) for result in found)
 
 
+def test_what_the_epilogue_of_the_next_tile_reads_is_fetched() -> None:
+    """A matrix that the epilogue reads, through a stage that is inlined; not the operands of the same shape."""
+    x, w, more = (sample(1, 64, 64, seed=seed) for seed in range(3))
+    positions = [te.placeholder(a.shape, name=name) for name, a in (("x", x), ("w", w), ("more", more))]
+    out = topi.add(topi.nn.batch_matmul(*positions[:2]), topi.exp(positions[2]))
+    s = schedule([out], Target("cpu"))
+    assert [fetched.tensor.op.name for fetched in s[out].prefetches] == ["more"]
+    result = np.full((1, 64, 64), np.nan, np.float32)
+    build([te.lower(s, [*positions, out], "product")], Target("cpu"), threads=2)["product"](x, w, more, result)
+    expected = x[0].astype("float64") @ w[0].T + np.exp(more[0].astype("float64"))
+    np.testing.assert_allclose(result, expected[None], rtol=1e-5, atol=1e-5)
+
+
 def test_the_busiest_worker_counts() -> None:
     """Three shares on two workers cost what two shares of one cost, and a barrier."""
     target = Target(f"{SKYLAKE} -cores=2")

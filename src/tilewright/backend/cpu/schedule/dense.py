@@ -125,6 +125,14 @@ def _copy_groups(s: te.Schedule, packed: te.Tensor, target: Target) -> te.IterVa
     return lines
 
 
+def _fetch_operands(s: te.Schedule, out: te.Tensor, tiles: te.IterVar) -> None:
+    """Ask for what the epilogue of the next tile reads: a few vectors of each row, too short for a prefetcher."""
+    for tensor in s[out].reads:
+        whole = all(isinstance(extent, IntImm) for extent in (*tensor.shape, *out.shape))
+        if isinstance(tensor.op, te.PlaceholderOp) and whole and shape_of(tensor) == shape_of(out):
+            s[out].prefetch(tensor, tiles)
+
+
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch.
 
@@ -146,6 +154,7 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     s[out].parallel(work)
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
+    _fetch_operands(s, out, tiles)
     for operand in packed:
         schedule_pad_at_root(s, operand, target)
         if operand.op.name == "packed_a":
