@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -52,8 +51,6 @@ def main() -> None:
     model = classifier(weights, "wasm")
     written = model.export_web(options.folder, "digits")  # type: ignore[attr-defined]
     shutil.copyfile(Path(__file__).with_suffix(".html"), options.folder / "index.html")
-    with files("tilewright.runtime.web").joinpath("tensors.mjs").open("rb") as source:
-        (options.folder / "tensors.mjs").write_bytes(source.read())
     print("\n".join(f"{path}: {path.stat().st_size / 1000:.1f} kB" for path in written if path.suffix != ".html"))
 
 

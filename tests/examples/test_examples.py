@@ -8,7 +8,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,6 +22,7 @@ import pytest
 import tilewright as tw
 from tests.codegen.source.programs import require_target
 from tests.onnx_models import convolution, perceptron, saved
+from tests.service.page.browser import browser, missing
 from tilewright.compile import export_source
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -178,9 +185,52 @@ def test_train_distributed(engine: str, module: str, tmp_path: Path) -> None:
 def test_web_digits(tmp_path: Path) -> None:
     pytest.importorskip("sklearn")
     assert re.match(r"[89]\d\.\d % of 360 test images are right", run("web_digits", tmp_path / "web", "--epochs", 3))
-    assert {"index.html", "tensors.mjs", "digits.mjs", "digits.wasm"} <= {
-        path.name for path in (tmp_path / "web").iterdir()
-    }
+    assert {"index.html", "digits.mjs", "digits.wasm"} <= {path.name for path in (tmp_path / "web").iterdir()}
+    if reason := missing():
+        pytest.skip(f"the page is not opened: {reason}")
+    with served(tmp_path / "web") as url, browser(tmp_path) as page:
+        page.open(url)
+        page.wait("return /^Loaded/.test(document.getElementById('about').textContent)")
+        page.run(_STROKES, [[80, 60], [200, 60], [150, 140], [120, 240]])
+        assert page.wait("return document.body.dataset.best") == "7"
+        assert "in a worker" in page.run("return document.getElementById('about').textContent")
+        page.click("button", "Clear")
+        assert page.run("return document.body.dataset.best") == ""
+
+
+#: Draws a line through points of the paper, as a pen does.
+_STROKES = """
+const paper = document.getElementById("paper"), { left, top } = paper.getBoundingClientRect();
+const [first, ...rest] = arguments[0];
+const draw = (type, [x, y], buttons) => paper.dispatchEvent(new PointerEvent(type,
+  { clientX: left + paper.clientLeft + x, clientY: top + paper.clientTop + y, buttons, pointerId: 1, bubbles: true }));
+draw("pointerdown", first, 1);
+let from = first;
+for (const to of rest) {
+  for (let i = 1; i <= 10; i++) draw("pointermove", from.map((at, k) => at + (to[k] - at) * i / 10), 1);
+  from = to;
+}
+draw("pointerup", from, 0);
+"""
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The address at which the files of a folder are served."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Files, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+class _Files(SimpleHTTPRequestHandler):
+    extensions_map: ClassVar = {**SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing: a test's output is its failures."""
 
 
 @pytest.mark.long  # a minute of qemu
