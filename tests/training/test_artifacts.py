@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 import tilewright
 from tests.frontend.onnx.conftest import build_model
-from tilewright.errors import InputError, UserError
+from tilewright.errors import InputError, ModelError, UserError
 from tilewright.training import SGD, Trainer, artifact_step
 
 MS = "com.microsoft"
@@ -108,3 +108,12 @@ def test_refusals() -> None:
     feeds = {"rate": np.float32([1]), "step": np.int64([1])}
     with pytest.raises(UserError, match="AdamWOptimizer"):
         tilewright.compile(build_model([node], feeds, ["done"], 17, None, {MS: 1}))
+
+
+def test_a_bad_file_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "training_model.onnx"
+    with pytest.raises(ModelError, match=r"training_model\.onnx"):
+        artifact_step(path, SGD(RATE))
+    path.write_bytes(training_graph().SerializeToString()[:-200])
+    with pytest.raises(ModelError, match=r"training_model\.onnx"):
+        artifact_step(path, SGD(RATE))

@@ -16,6 +16,7 @@ import onnx
 
 from tilewright.errors import InputError
 from tilewright.frontend.formats.import_model import Entry, import_model
+from tilewright.frontend.onnx.load import load_model
 from tilewright.relay.ir.expr import Tuple
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.support.open_sizes import Shapes
@@ -35,9 +36,10 @@ def artifact_step(
     """The step of a `training_model.onnx` of onnxruntime-training, its first output the loss.
 
     Parameters that the graph does not train are inputs of the step, by their names. `input_shapes` as in `compile`,
-    `memory_limit` as in `training_step`. Raises `InputError` for a graph that accumulates no gradients, and what
-    importing raises.
+    `memory_limit` as in `training_step`. Raises `ModelError` for a bad file, `InputError` for a graph that accumulates
+    no gradients, and what importing raises.
     """
+    load_model(model)  # a clear error for each way in which a file can be bad
     proto = model if isinstance(model, onnx.ModelProto) else onnx.load(os.fspath(model))
     proto, trained = _with_gradients(proto)
     main = infer_type(import_model(proto, input_shapes, Entry.of(None, None)))["main"]

@@ -17,6 +17,7 @@ from tilewright.errors import UnsupportedError
 from tilewright.records.database import Database
 from tilewright.relay.ir.expr import Function
 from tilewright.relay.ir.module import IRModule
+from tilewright.relay.transform.memory.rematerialize import MEMORY_LIMIT
 from tilewright.relay.transform.partition.lower_external import lower_external
 from tilewright.relay.transform.simplify.expand_calls import expand_calls
 from tilewright.runtime.executor import Executable
@@ -71,6 +72,8 @@ def optimized_graphs(
         _refuse(obstacle, f'the executor "{executor}" runs straight graphs of tensor operators', 'use "vm" or "auto"')
     if not obstacle and executor not in ("vm", "debug"):
         return _straight_graph(optimize(mod, target, records), backend, executor)
+    if MEMORY_LIMIT in mod["main"].attrs:
+        _refuse(obstacle or f'the executor "{executor}"', "a memory limit is kept in straight graphs", "leave it out")
     kind = DebugMachine if executor == "debug" else VirtualMachine
     host = _host() if beside and backend.is_here else None
     return bytecode_graphs(mod, backend, lambda part: optimize(part, target, records), kind, host)

@@ -114,3 +114,8 @@ def test_unknown_sizes_are_refused():
 def test_limit_is_positive():
     with pytest.raises(InputError, match="the memory limit is a number of bytes, and 0 is none"):
         deep(SGD(0.1), 0)
+
+
+def test_the_virtual_machine_keeps_no_limit():
+    with pytest.raises(UnsupportedError, match=r"a memory limit is kept in straight graphs.*leave it out"):
+        tilewright.compile(deep(SGD(0.1), 1 << 30).module, executor="vm", cache=False)
