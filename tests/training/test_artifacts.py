@@ -100,6 +100,8 @@ def test_what_is_not_trained_is_an_input() -> None:
 def test_refusals() -> None:
     with pytest.raises(InputError, match="no training graph of onnxruntime-training"):
         artifact_step(training_graph(()), SGD(RATE))
+    with pytest.raises(InputError, match="the memory limit is a number of bytes"):
+        artifact_step(training_graph(), SGD(RATE), memory_limit=0)
     model = training_graph()
     del model.graph.value_info[:]
     with pytest.raises(UserError, match="'dr', whose shape the model does not declare"):

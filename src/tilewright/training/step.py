@@ -58,8 +58,6 @@ def training_step(
     Raises TypeMismatchError where the loss is no scalar of floating point, InputError for a limit that is not positive,
     and UnsupportedError naming an operator that has no gradient.
     """
-    if memory_limit is not None and memory_limit <= 0:
-        raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     kind = checked_loss(loss)
     state, initial = optimizer_state(optimizer, parameters, loss_scale)
     if loss_scale is None:
@@ -87,7 +85,12 @@ def assembled_step(
     updated: Sequence[Expr],
     memory_limit: int | None = None,
 ) -> TrainingStep:
-    """The step that returns `results`, the loss first, and what parameters and state (at first `initial`) become."""
+    """The step that returns `results`, the loss first, and what parameters and state (at first `initial`) become.
+
+    Raises `InputError` for a limit that is not positive.
+    """
+    if memory_limit is not None and memory_limit <= 0:
+        raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     inputs = tuple([v for v in free_vars(*results) if v not in set(parameters)])
     count = len(results) - 1
     names = ["loss", *[f"output{i}" for i in range(count)], *[p.name for p in parameters], *initial]

@@ -244,20 +244,28 @@ def split_product(
 
     sums = te.compute((batch * parts, m, n), sum_of_products, name=f"{op.name}.sums")
     product, row, column = (_flat(group) for group in groups[:3])
-    stage, part = s[tensor], te.reduce_axis((0, parts), "part")
+    part = te.reduce_axis((0, parts), "part")
     whole = te.sum(sums(product * parts + part, row, column), axis=part) if parts > 1 else sums(product, row, column)
     with_totals = [(side, other) for side, other in ((left, sides[1]), (right, sides[0])) if other.zero and not words]
     totals = {side: _totals(side, wide) for side, _ in with_totals}
     if totals or (words and sides[0].zero and sides[1].zero):
         read = {side: totals[side](product, at) for side, at in ((left, row), (right, column)) if side in totals}
         whole = whole + _correction(read.get(left), read.get(right), sides, depth.astype(wide))
-    position = s.stages.index(s[tensor])
-    for offset, made in enumerate((left, right, sums, *totals.values())):
-        s.insert(position + offset, made.op)
-    stage.leaf_iter_vars = [*op.axis, part] if parts > 1 else list(op.axis)
-    stage.relations, stage.attrs = [], {}
-    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
+    _read_instead(s, tensor, whole, (left, right, sums, *totals.values()), [part] if parts > 1 else [])
     return Product(left, right, sums, tuple(totals.values()))
+
+
+def _read_instead(
+    s: te.Schedule, tensor: te.Tensor, whole: Expr, made: Sequence[te.Tensor], parts: Sequence[te.IterVar] = ()
+) -> None:
+    """Put the stages that were `made` before that of `tensor`, whose value is then `whole`, a sum over `parts`."""
+    op, stage = tensor.op, s[tensor]
+    assert isinstance(op, te.ComputeOp)
+    position = s.stages.index(stage)
+    for offset, one in enumerate(made):
+        s.insert(position + offset, one.op)
+    stage.leaf_iter_vars, stage.relations, stage.attrs = [*op.axis, *parts], [], {}
+    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
 
 
 def split_by_axis(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tuple[int, int]) -> Product:
@@ -290,12 +298,7 @@ def split_by_axis(s: te.Schedule, tensor: te.Tensor, factors: Factors, tile: tup
         return te.sum(left(b, *terms, i).astype(wide) * right(b, *terms, j).astype(wide), axis=terms)
 
     sums = te.compute((batch, m, n), sum_of_products, name=f"{op.name}.sums")
-    stage, position = s[tensor], s.stages.index(s[tensor])
-    for offset, made in enumerate((left, right, sums)):
-        s.insert(position + offset, made.op)
-    stage.leaf_iter_vars, stage.relations, stage.attrs = list(op.axis), [], {}
-    whole = sums(*(_flat(group) for group in groups))
-    replace_op(s, stage, te.ComputeOp(op.name, op.axis, [whole], "", {}, op.position))
+    _read_instead(s, tensor, sums(*(_flat(group) for group in groups)), (left, right, sums))
     return Product(left, right, sums)
 
 

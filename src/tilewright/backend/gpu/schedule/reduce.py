@@ -114,9 +114,8 @@ def _threads_of_element(out: te.Tensor, reductions: list[te.Tensor], target: Dev
     """Threads that share the terms of an element: one where there are few terms, or elements for all threads."""
     terms, count = max(terms_of(t) for t in reductions), math.prod(shape_of(out))
     machine = machine_of(target)
-    few = (
-        count < machine.multiprocessors * machine.together
-    )  # a thread for each would leave multiprocessors with too little
+    # a thread for each would leave multiprocessors with too little
+    few = count < machine.multiprocessors * machine.together
     together = terms > _FEW_TERMS and (few or bool(row_axes(reductions[-1])))
     if not together or not all(_can_share(t) for t in reductions):
         return 1

@@ -227,9 +227,8 @@ class _Simulation:
         self.used = self.now = 0
         self.done: list[Call] = []
         self.position = {call: position for position, call in enumerate(graph.order)}
-        self.wanted: dict[Call, dict[Call, int]] = {
-            call: {} for call in graph.order
-        }  # by values that are gone, and when
+        # of each value those that are gone and made of it, and when they are read
+        self.wanted: dict[Call, dict[Call, int]] = {call: {} for call in graph.order}
         self.seen = dict.fromkeys(graph.order, 0)  # how many of the uses are over
 
     def runs(self) -> list[Call] | None:
