@@ -68,7 +68,8 @@ SORT = "sort,extern"
 RUNNING = "running,extern"
 ATTENTION = "attention"
 ATTENTION_SCORES = "attention_scores"
-#: The same of operands that are rounded to 16 bits.
+ATTENTION_BACKWARD = "attention_backward"
+#: Attention of operands that are rounded to 16 bits.
 NARROW_ATTENTION = "narrow_attention"
 RECURRENT = "recurrent"
 RECURRENT_CELL = "recurrent_cell"

@@ -16,8 +16,9 @@ from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
-from tilewright.relay.ir.visitor import free_vars
+from tilewright.relay.ir.visitor import children, free_vars
 from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.relay.transform.fuse.fuse_attention import with_differentiable_attention
 from tilewright.relay.transform.memory.rematerialize import MEMORY_LIMIT
 from tilewright.training.interface import Interface
 from tilewright.training.rules.loss_scale import LossScale
@@ -59,6 +60,7 @@ def training_step(
     and UnsupportedError naming an operator that has no gradient.
     """
     kind = checked_loss(loss)
+    loss, *outputs = children(with_differentiable_attention(Tuple([loss, *outputs])))
     state, initial = optimizer_state(optimizer, parameters, loss_scale)
     if loss_scale is None:
         moved, remembered = optimizer.update(parameters, adjoints(loss, parameters), state)

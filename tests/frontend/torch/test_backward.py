@@ -57,7 +57,7 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "grid_sample": (lambda x, g: nn.grid_sample(x, g, align_corners=False), [(2, 3, 5, 4), (2, 3, 3, 2)]),
     "attention": (
         lambda q, k, v: nn.scaled_dot_product_attention(q, k, v, is_causal=True),
-        [(1, 2, 5, 8), (1, 2, 5, 8), (1, 2, 5, 8)],
+        [(1, 2, 24, 8), (1, 2, 24, 8), (1, 2, 24, 8)],
     ),
     "cdist": (torch.cdist, [(2, 4, 3), (2, 5, 3)]),
     "cdist of others": (lambda x, y: torch.cdist(x, y, p=3.5) + torch.cdist(x, y, p=1), [(4, 3), (5, 3)]),

@@ -20,6 +20,7 @@ from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import substitute
 from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.relay.transform.fuse.fuse_attention import with_differentiable_attention
 
 
 def _gradients(
@@ -40,7 +41,7 @@ def _gradients(
     assert converter is not None
     made = apply(converter, call)
     assert isinstance(made, Expr)
-    found = adjoints(made, list(variables.values()), node[gradient])
+    found = adjoints(with_differentiable_attention(made), list(variables.values()), node[gradient])
     known: dict[Expr, Expr] = {variable: given[name] for name, variable in variables.items()}
     return [substitute(value, known) for value in found]
 

@@ -47,6 +47,11 @@ def _attention(_attrs: Attrs, types: Types, result: TensorType) -> int:
     return -(-batch * heads * rows * columns * (depth + width) // result.size)
 
 
+def _attention_backward(_attrs: Attrs, types: Types, _result: TensorType) -> int:
+    """Five products, each of as many terms or results for an element of the query's gradient as there are rows."""
+    return 5 * types[0].shape[2]
+
+
 def _recurrent(_attrs: Attrs, types: Types, _result: TensorType) -> int:
     """One output needs a product with the state for each gate; the gates are [T, B, D * G * H]."""
     return types[0].shape[-1] // types[2].shape[0]
@@ -68,6 +73,7 @@ transposed_convolution = multiply_adds(_transposed)
 winograd = multiply_adds(_winograd)
 product = multiply_adds(_product)
 attention = multiply_adds(_attention)
+attention_backward = multiply_adds(_attention_backward)
 weight_gradient = multiply_adds(_weight_gradient)
 recurrent = multiply_adds(_recurrent)
 

@@ -23,6 +23,7 @@ from tilewright.relay.transform.functional.to_a_normal_form import to_a_normal_f
 from tilewright.relay.transform.functional.to_basic_block_normal_form import to_basic_block_normal_form
 from tilewright.relay.transform.functional.to_cps import to_cps
 from tilewright.relay.transform.functional.to_graph_normal_form import to_graph_normal_form
+from tilewright.relay.transform.fuse.attention_gradients import attention_gradients
 from tilewright.relay.transform.fuse.combine_parallel_batch_matmul import combine_parallel_batch_matmul
 from tilewright.relay.transform.fuse.combine_parallel_conv2d import combine_parallel_conv2d
 from tilewright.relay.transform.fuse.combine_parallel_dense import combine_parallel_dense
@@ -109,6 +110,7 @@ PIPELINE: tuple[GraphPass, ...] = (
     GraphPass("dequantized_products", 2, "", dequantized_products),
     GraphPass("bitserial_products", 3, "", bitserial_products),
     GraphPass("weight_gradients", 3, "", weight_gradients),
+    GraphPass("attention_gradients", 3, "", attention_gradients),
     GraphPass("expand_operators", 0, "", expand_operators),
     GraphPass("fold_empty", 0, "", fold_empty),
     GraphPass("scan_gathers", REQUIRED, "", scan_gathers),
@@ -145,8 +147,8 @@ PIPELINE: tuple[GraphPass, ...] = (
 #: Those that choose layouts, pack weights and rewrite products by the rules of a processor (`GraphBackend`).
 _BY_RULES = {
     "bitserial_products", "dot_products", "bfloat16_products", "float16_products", "lookup_tables", "quantized_floats",
-    "weight_gradients", "fuse_attention", "narrow_attention", "pad_channels", "widen_groups", "alter_layout",
-    "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
+    "weight_gradients", "attention_gradients", "fuse_attention", "narrow_attention", "pad_channels", "widen_groups",
+    "alter_layout", "batch_products", "row_products", "pack_dense", "pack_blockwise", "pack_recurrent",
     "share_packed_weights", "fold_packed_weights",
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from tilewright.topi.nn.activation import bias_add, leaky_relu, prelu, relu
 from tilewright.topi.nn.attention import attention
+from tilewright.topi.nn.attention_backward import attention_backward
 from tilewright.topi.nn.bitserial import bitserial_conv2d_pack, bitserial_dense_pack
 from tilewright.topi.nn.conv2d import conv2d_nchw, depthwise_conv2d_nchw
 from tilewright.topi.nn.conv2d_backward_weight import conv2d_backward_weight
@@ -28,6 +29,7 @@ from tilewright.topi.nn.softmax import log_softmax, softmax
 __all__ = [
     "adaptive_pool2d",
     "attention",
+    "attention_backward",
     "batch_matmul",
     "batch_matmul_dot",
     "batch_norm",

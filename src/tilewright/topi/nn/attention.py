@@ -38,19 +38,19 @@ def attention(
     softmax_exp, softmax_expsum, attention (e times value), attention_output (divided by the sum).
     """
     columns = extents(value)[2]
-    masked = _masked(_scores(query, key), mask, scale, causal, columns)
-    exponentials, total = _row_softmax(masked)
+    masked = masked_scores(scores_of(query, key), mask, scale, causal, columns)
+    exponentials, total = row_softmax(masked)
     attrs = {"out_layout": out_layout, "scale": scale, "causal": causal}
     return _normalized(_weighted(exponentials, value, attrs), total, query.dtype, out_layout)
 
 
-def _scores(query: Tensor, key: Tensor) -> Tensor:
+def scores_of(query: Tensor, key: Tensor) -> Tensor:
     """query key^T, [B, H, M, N padded]."""
     batch, heads, rows, depth = extents(query)
     _, shared, columns, _ = extents(key)
     padded = padded_scores(columns)
     wide, group = sum_dtype(query, ""), heads // shared
-    q, k = _packed(query, "packed_query"), _packed_key(key, padded, wide)
+    q, k = packed(query, "packed_query"), packed_columns(key, padded, wide, "packed_key")
     d = te.reduce_axis((0, depth), name="d")
     return te.compute(
         (batch, heads, rows, padded),
@@ -70,7 +70,7 @@ def _weighted(exponentials: Tensor, value: Tensor, attrs: dict[str, Any]) -> Ten
     """exponentials value, [B, H, M, E]."""
     batch, heads, rows, _ = extents(exponentials)
     _, shared, columns, width = extents(value)
-    v, group = _packed(value, "packed_value"), heads // shared
+    v, group = packed(value, "packed_value"), heads // shared
     j = te.reduce_axis((0, columns), name="j")
     return te.compute(
         (batch, heads, rows, width),
@@ -94,29 +94,29 @@ def _normalized(product: Tensor, total: Tensor, dtype: str, out_layout: str) -> 
     return te.compute(shape, element, name="attention_output", tag=tag.INJECTIVE)
 
 
-def _packed(source: Tensor, name: str) -> Tensor:
+def packed(source: Tensor, name: str) -> Tensor:
     """A copy, in the type that is summed in."""
     wide = sum_dtype(source, "")
     return te.compute(source.shape, lambda *i: source(*i).astype(wide), name=name, tag=tag.INJECTIVE)
 
 
-def _packed_key(key: Tensor, padded: Any, wide: str) -> Tensor:
-    """The keys as columns, [B, G, D, padded], behind the last zeros; where their number is symbolic the last again.
+def packed_columns(source: Tensor, padded: Any, wide: str, name: str) -> Tensor:
+    """The keys [B, G, N, D] as columns, [B, G, D, padded], behind the last zeros; where N is symbolic the last again.
 
-    So a vector of them needs no test. The scores of what is behind the last are overwritten (`_masked`).
+    So a vector of them needs no test. The scores of what is behind the last are overwritten (`masked_scores`).
     """
-    batch, shared, columns, depth = extents(key)
+    batch, shared, columns, depth = extents(source)
     zero = tir.const(0.0, wide)
 
     def element(b: Any, h: Any, d: Any, c: Any) -> Any:
         position = c if isinstance(columns, int) else tir.minimum(c, columns - 1)
-        inside = key(b, h, position, d).astype(wide)
+        inside = source(b, h, position, d).astype(wide)
         return inside if padded == columns or position is not c else tir.if_then_else(c < columns, inside, zero)
 
-    return te.compute((batch, shared, depth, padded), element, name="packed_key", tag=tag.INJECTIVE)
+    return te.compute((batch, shared, depth, padded), element, name=name, tag=tag.INJECTIVE)
 
 
-def _masked(scores: Tensor, mask: Tensor | None, scale: float, causal: bool, columns: Any) -> Tensor:
+def masked_scores(scores: Tensor, mask: Tensor | None, scale: float, causal: bool, columns: Any) -> Tensor:
     """scores * scale + mask; minus infinity for what a row may not see and for the padding."""
     wide, padded = scores.dtype, extents(scores)[-1]
     hidden = tir.const(-math.inf, wide)
@@ -135,7 +135,7 @@ def _masked(scores: Tensor, mask: Tensor | None, scale: float, causal: bool, col
     return te.compute(scores.shape, element, name="masked_scores", tag=tag.INJECTIVE)
 
 
-def _row_softmax(masked: Tensor) -> tuple[Tensor, Tensor]:
+def row_softmax(masked: Tensor) -> tuple[Tensor, Tensor]:
     """exp(x - max) along the rows, and the sum of each row."""
     *outer, padded = masked.shape
     c = te.reduce_axis((0, padded), name="c")

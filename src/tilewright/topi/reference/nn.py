@@ -138,6 +138,33 @@ def attention(
     return result if out_layout == "BHSD" else result.transpose(0, 2, 1, 3)
 
 
+def attention_backward(
+    query: np.ndarray,
+    key: np.ndarray,
+    value: np.ndarray,
+    gradient: np.ndarray,
+    mask: np.ndarray | None = None,
+    scale: float = 1.0,
+    causal: bool = False,
+) -> list[np.ndarray]:
+    """The gradients of query, key and value, all of one shape, of `attention` from that of its result."""
+    q, k, v, g = (x.astype(np.float64) for x in (query, key, value, gradient))
+    scores = np.einsum("bhmd,bhnd->bhmn", q, k) * scale
+    if mask is not None:
+        scores = scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    weights = softmax(scores)
+    of_weights = np.einsum("bhme,bhne->bhmn", g, v)
+    of_scores = weights * (of_weights - (weights * of_weights).sum(axis=-1, keepdims=True)) * scale
+    found = [
+        np.einsum("bhmn,bhnd->bhmd", of_scores, k),
+        np.einsum("bhmn,bhmd->bhnd", of_scores, q),
+        np.einsum("bhmn,bhme->bhne", weights, g),
+    ]
+    return [x.astype(query.dtype) for x in found]
+
+
 def narrow_attention(
     query: np.ndarray,
     key: np.ndarray,

@@ -45,6 +45,11 @@ def contrib_weight(gradient, data, **attrs):
 
 
 CASES = {
+    "nn.attention_backward": [op.nn.attention_backward(*[f(1, 2, 5, 8)] * 4, f(1, 2, 1, 5), causal=True)],
+    "nn.contrib_attention_backward": [
+        op.nn.contrib_attention_backward(f(2, 3, 9, 8), f(2, 3, 9, 8), f(2, 3, 9, 8), f(2, 3, 9, 8), scale=0.3),
+        op.nn.contrib_attention_backward(*[f(1, 2, 5, 8)] * 4, f(1, 2, 1, 5), causal=True),
+    ],
     "nn.max_pool2d_indices": [indices(window) for window in WINDOWS],
     "nn.max_pool2d_grad_at": [
         grad_at(window, size) for window, size in zip(WINDOWS, POOLED) if "dilation" not in window

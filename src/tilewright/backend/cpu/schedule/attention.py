@@ -40,8 +40,15 @@ class AttentionStages:
 
     @staticmethod
     def of(product: te.Tensor, out: te.Tensor) -> AttentionStages:
+        """The stages of the `product` of exponentials and values, which `out` divides by their sums."""
         exponentials, value = product.op.input_tensors
-        total = next(t for t in out.op.input_tensors if t.op is not product.op)
+        return AttentionStages.around(
+            exponentials, next(t for t in out.op.input_tensors if t.op is not product.op), value
+        )
+
+    @staticmethod
+    def around(exponentials: te.Tensor, total: te.Tensor, value: te.Tensor) -> AttentionStages:
+        """The stages around the `exponentials` of the scores, their sums and what they multiply."""
         masked, top = exponentials.op.input_tensors
         scores = masked.op.input_tensors[0]
         query, key = scores.op.input_tensors
@@ -71,7 +78,7 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
 
     s[product].set_scope("local")
     s[product].compute_at(s[out], panels)
-    _accumulate(s, product, panel, target)
+    accumulate(s, product, panel, target)
     for operand in (stages.key, stages.value):
         vectors = copy_vectors(s, operand, target)
         if operand is stages.key:
@@ -83,7 +90,7 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
     for tensor in (stages.query, stages.masked, stages.exponentials, *stages.summaries):
         s[tensor].compute_at(s[out], blocks)
     copy_vectors(s, stages.query, target)
-    _schedule_scores(s, stages, config["score_panel"], target)
+    schedule_scores(s, stages, config["score_panel"], target)
 
 
 def ordered_axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.IterVar]:
@@ -92,7 +99,7 @@ def ordered_axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.
     return [s[out].op.axis[layout.index(letter)] for letter in "BHSD"]
 
 
-def _accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
+def accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
     """The inner product of a tile: the depth outermost, rows and vectors unrolled into registers."""
     b, h, row, column = s[accumulator].op.axis
     (k,) = s[accumulator].op.reduce_axis
@@ -108,20 +115,27 @@ def copy_vectors(s: te.Schedule, tensor: te.Tensor, target: Target) -> te.IterVa
     return vectors
 
 
-def _schedule_scores(s: te.Schedule, stages: AttentionStages, panel: int, target: Target) -> None:
+def schedule_scores(s: te.Schedule, stages: AttentionStages, panel: int, target: Target) -> None:
     """The scores of a block of rows, panel by panel, then the softmax of its rows."""
-    masked = stages.masked
-    b, h, row, column = s[masked].op.axis
-    panels, lane = s[masked].split(column, factor=panel)
-    s[masked].reorder(b, h, panels, row, lane)
-    s[masked].unroll(row)
-    vectorize_lanes(s, masked, lane, panel, target)
-    s[stages.scores].set_scope("local")
-    s[stages.scores].compute_at(s[masked], panels)
-    _accumulate(s, stages.scores, panel, target)
+    schedule_panels(s, stages.masked, stages.scores, panel, target)
     copy_vectors(s, stages.exponentials, target)
     for summary in stages.summaries:
         reduce_along(s, summary, target)
+
+
+def schedule_panels(
+    s: te.Schedule, copied: te.Tensor, product: te.Tensor, panel: int, target: Target, rows: int | None = None
+) -> None:
+    """The `product`, by panels of columns and blocks of `rows` (None: all), in registers; `copied` is made of it."""
+    _, _, row, column = s[copied].op.axis
+    panels, lane = s[copied].split(column, factor=panel)
+    blocks, row = s[copied].split(row, factor=rows) if rows else (panels, row)
+    s[copied].reorder(panels, *([blocks] if rows else []), row, lane)
+    s[copied].unroll(row)
+    vectorize_lanes(s, copied, lane, panel, target)
+    s[product].set_scope("local")
+    s[product].compute_at(s[copied], blocks)
+    accumulate(s, product, panel, target)
 
 
 ATTENTION = Template("attention", attention_workload, attention_space, attention_cost, schedule_attention)

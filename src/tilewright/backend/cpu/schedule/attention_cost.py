@@ -48,24 +48,27 @@ def attention_space(workload: AttentionWorkload, target: Target) -> ConfigSpace:
 
     Where they are not, blocks of rows are, and keys and values of all heads are copied first.
     """
-    machine = target.machine
-    panels = _widths(workload.width, machine.lanes())
-    lanes = machine.lanes()
+    space = ConfigSpace()
+    space.define_joint(("block_rows", "score_panel", "panel"), register_tiles(workload, target))
+    space.define_knob("by_head", (1, 0))
+    return space
+
+
+def register_tiles(workload: AttentionWorkload, target: Target) -> list[tuple[int, int, int]]:
+    """Rows of a block, with widths of the panels of scores and of the result for which accumulators fit registers."""
+    lanes = target.machine.lanes()
+    panels = _widths(workload.width, lanes)
     scores = [count * lanes for count in _PANEL_VECTORS if count * lanes <= workload.columns] or [workload.columns]
     if workload.symbolic:
         scores = [width for width in scores if SYMBOLIC_ALIGNMENT % width == 0]
     rows = range(min(_BLOCK_ROWS, workload.rows), 0, -1)
-    space = ConfigSpace()
-    found = [
+    return [
         (r, s, p)
         for r in rows
         for s in scores
         for p in panels
         if fits_registers(r, s, target) and fits_registers(r, p, target)
     ]
-    space.define_joint(("block_rows", "score_panel", "panel"), found)
-    space.define_knob("by_head", (1, 0))
-    return space
 
 
 def _widths(extent: int, lanes: int) -> list[int]:
@@ -84,18 +87,25 @@ def attention_cost(workload: AttentionWorkload, config: Mapping[str, int], targe
     mine = -(-shares // workers)
     heads, part = (mine, workload.rows) if config["by_head"] else (workload.heads, min(mine * rows, workload.rows))
 
+    scores, result = products_cost(workload, config, heads, part, target)
+    copies = copies_cost(workload, heads if config["by_head"] else -(-workload.heads // workers), heads * part, target)
+    start = Cost(fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0) * (2 - config["by_head"]))
+    return start.then(copies).then(scores).then(softmax_cost(heads * part, workload.columns, target)).then(result)
+
+
+def products_cost(
+    workload: AttentionWorkload, config: Mapping[str, int], heads: int, rows: int, target: Target
+) -> tuple[Cost, Cost]:
+    """The scores of `rows` rows of each of `heads` heads, and their product with the values."""
     products = []
     for columns, depth, panel in (
         (workload.columns, workload.depth, config["score_panel"]),
         (workload.width, workload.columns, config["panel"]),
     ):
-        product = ProductWorkload(part, columns, depth, panel)  # its panels were packed by a step before
-        cost = blocking_cost(product, Blocking(panel, rows, 1, 0), target, 1)
-        products.append(replace(cost, fixed=cost.fixed - machine.kernel_start).times(heads))
-    scores, result = products
-    copies = copies_cost(workload, heads if config["by_head"] else -(-workload.heads // workers), heads * part, target)
-    start = Cost(fixed=machine.kernel_start + (machine.barrier if workers > 1 else 0.0) * (2 - config["by_head"]))
-    return start.then(copies).then(scores).then(softmax_cost(heads * part, workload.columns, target)).then(result)
+        product = ProductWorkload(rows, columns, depth, panel)  # its panels were packed by a step before
+        cost = blocking_cost(product, Blocking(panel, config["block_rows"], 1, 0), target, 1)
+        products.append(replace(cost, fixed=cost.fixed - target.machine.kernel_start).times(heads))
+    return products[0], products[1]
 
 
 def softmax_cost(rows: int, columns: int, target: Target) -> Cost:

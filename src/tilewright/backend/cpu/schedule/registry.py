@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tilewright import te
 from tilewright.backend.cpu.schedule.attention import ATTENTION
+from tilewright.backend.cpu.schedule.attention_backward import ATTENTION_BACKWARD
 from tilewright.backend.cpu.schedule.bitserial import BITSERIAL
 from tilewright.backend.cpu.schedule.conv2d import CONV2D, CONV2D_TRANSPOSE
 from tilewright.backend.cpu.schedule.conv2d_backward_weight import CONV2D_BACKWARD_WEIGHT
@@ -56,6 +57,7 @@ _TEMPLATES = (
     BITSERIAL,
     CONV2D_DOT,
     ATTENTION,
+    ATTENTION_BACKWARD,
     NARROW_ATTENTION,
     _without_choices("pool", schedule_pool),
     RECURRENT,

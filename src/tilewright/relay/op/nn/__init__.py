@@ -16,6 +16,7 @@ from tilewright.relay.op.nn.activation import (
 from tilewright.relay.op.nn.attention import (
     attention,
 )
+from tilewright.relay.op.nn.attention_backward import attention_backward, contrib_attention_backward
 from tilewright.relay.op.nn.backward import (
     avg_pool2d_grad,
     contrib_conv2d_backward_weight,
@@ -134,6 +135,7 @@ __all__ = [
     "adaptive_max_pool2d",
     "adaptive_max_pool3d",
     "attention",
+    "attention_backward",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool2d_grad",
@@ -147,6 +149,7 @@ __all__ = [
     "bitserial_conv2d",
     "bitserial_dense",
     "contrib_add_scaled",
+    "contrib_attention_backward",
     "contrib_batch_matmul_int8",
     "contrib_bitserial_conv2d",
     "contrib_bitserial_dense",

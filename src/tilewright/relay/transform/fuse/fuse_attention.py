@@ -12,7 +12,7 @@ do numbers of heads and depths that are not known at compile time. Batch and len
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,9 +21,10 @@ from tilewright.relay.ir.backend import GraphBackend
 from tilewright.relay.ir.expr import Call, Constant, Expr
 from tilewright.relay.ir.infer_type import infer_type
 from tilewright.relay.ir.module import IRModule
-from tilewright.relay.ir.type import as_dim
-from tilewright.relay.ir.type_of import tensor_type_of
+from tilewright.relay.ir.type import TensorType, as_dim
+from tilewright.relay.ir.type_of import tensor_type_of, type_of
 from tilewright.relay.ir.visitor import children, consumers, post_order, rebuild
+from tilewright.relay.op.nn.attention_backward import has_backward_kernel
 from tilewright.relay.op.views import is_reshape
 from tilewright.relay.transform.simplify.make import is_call, make, reshape
 from tilewright.tir.size_hint import size_hint
@@ -49,20 +50,37 @@ class _Attention:
     scale: float
     mask: Expr | None
     fill: float | None
-    views: tuple[tuple[Call, ...], tuple[Call, ...]] = ((), ())
+    views: tuple[tuple[Call, ...], tuple[Call, ...]]
+    types: tuple[TensorType, ...]
+    """of the stacks of queries, keys and values"""
 
 
 def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
     """The module with every attention of `main` as one `nn.attention`; see the module's docstring."""
     mod = infer_type(mod)
     main = mod["main"]
-    nodes = post_order(main.body)
+
+    def fits(query: TensorType, _key: TensorType, value: TensorType) -> bool:
+        rows, depth, width = size_hint(query.shape[1]), int(query.shape[2]), int(value.shape[2])
+        return backend.fuses_attention(rows, depth, width, str(query.dtype))
+
+    body = with_attention(main.body, fits)
+    return mod if body is main.body else infer_type(mod.with_function("main", main.with_body(body)))
+
+
+def with_attention(expr: Expr, fits: Callable[[TensorType, TensorType, TensorType], bool]) -> Expr:
+    """`expr`, whose types are known, with every attention as one `nn.attention`; the same object if there is none.
+
+    `fits` is True for the types of the stacks of queries [B, M, D], keys ([B, D, N] or [B, N, D]) and values [B, N, E]
+    of what is to be one.
+    """
+    nodes = post_order(expr)
     users = consumers(nodes)
     found: dict[Expr, _Attention] = {}
     done: dict[Expr, Expr] = {}
     narrow: dict[Expr, Expr] = {}  # results that a cast widens, by the cast
     for node in nodes:
-        attention = _match(node, users, backend) if is_call(node, "nn.batch_matmul") else None
+        attention = _match(node, users, fits) if is_call(node, "nn.batch_matmul") else None
         if attention is not None:
             found[node] = attention
             made = reshape(_build(attention, "BHSD", done, node), tensor_type_of(node).shape)
@@ -78,7 +96,13 @@ def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
             done[node] = _widened(made, node, narrow)
             continue
         done[node] = rebuild(node, tuple([done[kid] for kid in children(node)]))
-    return infer_type(mod.with_function("main", main.with_body(done[main.body]))) if found else mod
+    return done[expr] if found else expr
+
+
+def with_differentiable_attention(expr: Expr) -> Expr:
+    """`expr` with `nn.attention` wherever its gradient is one kernel, which computes the scores again."""
+    type_of(expr)
+    return with_attention(expr, lambda query, _, value: query == value and has_backward_kernel(query, query, value))
 
 
 def _widened(result: Expr, node: Expr, narrow: dict[Expr, Expr]) -> Expr:
@@ -91,8 +115,10 @@ def _widened(result: Expr, node: Expr, narrow: dict[Expr, Expr]) -> Expr:
     return made
 
 
-def _match(product: Expr, users: Users, backend: GraphBackend) -> _Attention | None:
-    """The attention, of sizes that `backend` has a kernel for, whose second matrix product is `product`."""
+def _match(
+    product: Expr, users: Users, fits: Callable[[TensorType, TensorType, TensorType], bool]
+) -> _Attention | None:
+    """The attention, of types that `fits`, whose second matrix product is `product`."""
     assert isinstance(product, Call)
     if product.attrs["transpose_a"] or product.attrs["transpose_b"]:
         return None
@@ -109,9 +135,7 @@ def _match(product: Expr, users: Users, backend: GraphBackend) -> _Attention | N
     found = _match_scores(weights, product.args[1], users)
     if found is None:
         return None
-    depth, width = (int(tensor_type_of(operand).shape[2]) for operand in (found.query, found.value))
-    fuses = backend.fuses_attention(size_hint(rows), depth, width, str(tensor_type_of(found.query).dtype))
-    return found if fuses else None
+    return found if fits(*found.types) else None
 
 
 def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None:
@@ -154,7 +178,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
         return None
     (query, of_query, factors), (key, of_key, others) = _without_factors(query), _without_factors(key)
     return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale * factors * others, mask, fill,
-                      (of_query, of_key))  # fmt: skip
+                      (of_query, of_key), tuple(types))  # fmt: skip
 
 
 def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
