@@ -56,12 +56,13 @@ class Idle:
 
     rank, size = 0, 2
 
-    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
+    def send(self, array: np.ndarray, to: int) -> Idle:
         """Nothing."""
+        return self
 
-    gather = exchange
+    receive = gather = broadcast = send
 
-    def broadcast(self, array: np.ndarray, root: int) -> None:
+    def wait(self) -> None:
         """Nothing."""
 
 
@@ -120,7 +121,10 @@ def work(options: argparse.Namespace) -> None:
         least = least_times(kinds, ranks, batch, options.rounds)
         if ranks.rank == 0:
             print("each stage waits for the time it takes alone" if waited else "both ranks compute on this machine")
-            report(options, kinds["buckets"], least, modelled=waited)
+            report(options, kinds["buckets"], least)
+            if waited:
+                gradients = {name: float(took.sum()) for name, took in seconds.items()}
+                model(options, gradients, least["alone"] - gradients["alone"])
 
 
 def least_times(
@@ -139,8 +143,8 @@ def least_times(
     return {name: min(some[1:]) for name, some in times.items()}
 
 
-def report(options: argparse.Namespace, trained: DistributedTrainer, least: dict[str, float], modelled: bool) -> None:
-    """Print what was measured, and what follows for more ranks where it is `modelled`."""
+def report(options: argparse.Namespace, trained: DistributedTrainer, least: dict[str, float]) -> None:
+    """Print what was measured."""
     nbytes = options.layers * options.width**2 * 4
     print(f"{nbytes / 1e6:.1f} MB of gradients, {len(trained.buckets)} buckets, {options.rate} Mbit/s")
     for name, seconds in least.items():
@@ -148,18 +152,23 @@ def report(options: argparse.Namespace, trained: DistributedTrainer, least: dict
     exchange = least["one bucket"] - least["alone"]
     hidden = (least["one bucket"] - least["buckets"]) / exchange
     print(f"exchange {exchange * 1e3:.1f} ms, of which {hidden:.0%} hidden")
-    if not modelled:
-        return
+
+
+def model(options: argparse.Namespace, gradients: dict[str, float], update: float) -> None:
+    """Print the time of a step on more ranks, of the seconds that stages took together, and the update behind them."""
+    print("stages", *[f"{name} {seconds * 1e3:.1f} ms" for name, seconds in gradients.items()])
     sizes = [options.width**2 * 4] * options.layers
-    # a layer's backward pass is two products, its forward pass one
-    part = least["alone"] / (3 * options.layers)
+    # a layer's backward pass is two products, its forward pass one; the first layer needs no gradient of its data
+    part = gradients["alone"] / (3 * options.layers - 1)
     ready = [part * (options.layers + 2 * (index + 1)) for index in range(options.layers)]
+    ready[-1] -= part
     for rate in (options.rate, 10_000):
         link = Link(LATENCY, rate * 1e6 / WIRE_BITS)
         for count in (1, 2, 4, 8, 16, 32, 64):
             ends = choose_buckets(ready, sizes, link, count)
-            end = exchange_end(ready, sizes, ends, link, count)
-            print(f"model {rate:6} Mbit/s {count:3} ranks: {end * 1e3:8.1f} ms, {least['alone'] / end:.0%} of linear")
+            end = exchange_end(ready, sizes, ends, link, count) + update
+            one = gradients["alone"] + update
+            print(f"model {rate:6} Mbit/s {count:3} ranks: {end * 1e3:8.1f} ms, {one / end:.0%} of linear, {ends}")
 
 
 def shell(line: str) -> None:

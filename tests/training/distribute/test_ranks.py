@@ -1,4 +1,4 @@
-"""Training on 2 ranks by gloo and by MPI beside one rank with whole batches; errors of ranks."""
+"""Training on 2 and 4 ranks by gloo and by MPI beside one rank with whole batches; errors of ranks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from tests.training.distribute import train_ranks
+from tests.training.distribute.in_threads import ThreadRanks, in_threads
 from tilewright import relay
 from tilewright.errors import EnvironmentError_, InputError, TypeMismatchError
 from tilewright.training import SGD, Adafactor, ClippedByNorm, Trainer, training_step
@@ -22,7 +24,7 @@ from tilewright.training.checkpoint import Checkpoint, Checkpoints
 from tilewright.training.distribute.buckets import Link, choose_buckets
 from tilewright.training.distribute.checkpoints import RankCheckpoints
 from tilewright.training.distribute.cut import cut
-from tilewright.training.distribute.reduce import TopK
+from tilewright.training.distribute.reduce import Bucket, Reducer, TopK, piece_bytes
 from tilewright.training.distribute.trainer import DistributedTrainer
 
 PROGRAM = Path(train_ranks.__file__)
@@ -45,27 +47,27 @@ def run(command: list[str], out: Path, *cases: str) -> Found:
         return dict(found)
 
 
-def torchrun(*options: str) -> list[str]:
+def torchrun(*options: str, count: int = 2) -> list[str]:
     pytest.importorskip("torch")
-    return [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *options]
+    return [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={count}", *options]
 
 
-def by_gloo(folder: Path, *cases: str) -> Found:
-    return run([*torchrun(), str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
+def by_gloo(folder: Path, *cases: str, count: int = 2) -> Found:
+    return run([*torchrun(count=count), str(PROGRAM), "gloo"], folder / "gloo.npz", *cases)
 
 
-def mpiexec() -> list[str]:
-    """The launcher of two ranks of the program."""
+def mpiexec(count: int = 2) -> list[str]:
+    """The launcher of `count` ranks of the program."""
     pytest.importorskip("mpi4py")
     beside = Path(sys.executable).parent / "mpiexec"
     launcher = str(beside) if beside.exists() else shutil.which("mpiexec")
     if launcher is None:
         pytest.skip("there is no mpiexec")
-    return [launcher, "-n", "2", sys.executable, str(PROGRAM), "mpi"]
+    return [launcher, "-n", str(count), sys.executable, str(PROGRAM), "mpi"]
 
 
-def by_mpi(folder: Path, *cases: str) -> Found:
-    return run(mpiexec(), folder / "mpi.npz", *cases)
+def by_mpi(folder: Path, *cases: str, count: int = 2) -> Found:
+    return run(mpiexec(count), folder / "mpi.npz", *cases)
 
 
 class _Interpreted:
@@ -100,6 +102,21 @@ def test_two_ranks_train_as_one_with_the_whole_batch(engine: Callable[..., Found
         off = np.abs(found[f"{case}/parameters"] - alone(case)[1]).max()
         assert least < off < most, case
     np.testing.assert_array_equal(found["top/parameters"], found["top-shard/parameters"])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", [by_gloo, by_mpi])
+def test_four_ranks_train_as_one_with_the_whole_batch_and_as_in_another_run(
+    engine: Callable[..., Found], tmp_path: Path
+) -> None:
+    cases = ("plain", "shard")
+    found, again = engine(tmp_path, *cases, count=4), engine(tmp_path, *cases, count=4)
+    for case in cases:
+        losses, parameters, _ = alone(case)
+        np.testing.assert_allclose(found[f"{case}/losses"], losses, rtol=0, atol=1e-6)
+        np.testing.assert_allclose(found[f"{case}/parameters"], parameters, rtol=0, atol=1e-6)
+    for name, value in found.items():
+        assert value.tobytes() == again[name].tobytes(), name
 
 
 def test_bits_are_those_of_another_run_and_of_the_other_engine(tmp_path: Path) -> None:
@@ -150,8 +167,10 @@ class _Pair:
 
     rank, size = 1, 2
 
-    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
-        into[:] = parts[self.rank]
+    def send(self, array: np.ndarray, to: int) -> Any:
+        raise AssertionError
+
+    receive = send
 
     def gather(self, own: np.ndarray, into: np.ndarray) -> None:
         into[:] = own
@@ -190,6 +209,29 @@ def test_buckets_weigh_latency_against_overlap() -> None:
     assert choose_buckets(ready, nbytes, Link(0.3, 150.0), 2)[0] < 4
 
 
+@pytest.mark.parametrize(("compression", "shard"), [(None, False), (None, True), ("bf16", False), ("bf16", True)])
+def test_pieces_are_summed_in_the_order_of_the_ranks(compression: str | None, shard: bool) -> None:
+    gradients = np.random.default_rng(3).standard_normal((3, 700_001)).astype("float32")
+
+    def reduced(ranks: ThreadRanks) -> tuple[np.ndarray, np.ndarray]:
+        bucket = Bucket([(700_001,)], ranks.size)
+        bucket.views[0][:] = gradients[ranks.rank]
+        own = Reducer(bucket, ranks, compression, shard)()
+        return own.copy(), bucket.views[0].copy()
+
+    found = in_threads(3, reduced)
+    wire = ml_dtypes.bfloat16 if compression else np.float32
+    sent = gradients.astype(wire).astype("float32")
+    mean = (sent[0] + sent[1] + sent[2]) * np.float32(1 / 3)
+    if shard:
+        parts = np.concatenate([own for own, _ in found])
+        np.testing.assert_array_equal(parts[: mean.size], mean)
+    else:
+        for _, whole in found:
+            np.testing.assert_array_equal(whole, mean.astype(wire).astype("float32"))
+    assert piece_bytes(gradients[0].nbytes / 3) < gradients[0].nbytes / 6  # or there was nothing to put in order
+
+
 def test_errors_say_what_to_do() -> None:
     loss, parameters = train_ranks.network(8)
 
@@ -198,7 +240,7 @@ def test_errors_say_what_to_do() -> None:
 
     with pytest.raises(InputError, match="the engines are gloo, mpi"):
         begin(ranks="smoke-signals")
-    with pytest.raises(InputError, match="has no exchange"):
+    with pytest.raises(InputError, match="has no send"):
         begin(ranks=3)
     with pytest.raises(InputError, match="compression='zip': there are"):
         begin(ranks=None, compression="zip")
@@ -255,8 +297,10 @@ class _Told:
     def __init__(self, others: list[int], contents: bytes = b"") -> None:
         self.others, self.contents = others, np.frombuffer(contents, np.uint8)
 
-    def exchange(self, parts: np.ndarray, into: np.ndarray) -> None:
+    def send(self, array: np.ndarray, to: int) -> Any:
         raise AssertionError
+
+    receive = send
 
     def gather(self, own: np.ndarray, into: np.ndarray) -> None:
         into[0], into[1] = self.others, own

@@ -24,5 +24,5 @@ def connect_ranks(engine: str | Ranks | None, timeout: float = TIMEOUT) -> Ranks
             raise InputError(f"ranks={engine!r}: the engines are {', '.join(engines)}; None is one rank alone")
         return engines[engine](timeout)
     if not isinstance(engine, Ranks):
-        raise InputError(f"ranks={engine!r} has no exchange, gather and broadcast")
+        raise InputError(f"ranks={engine!r} has no send, receive, gather and broadcast")
     return engine

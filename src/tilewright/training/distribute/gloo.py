@@ -6,13 +6,14 @@ import atexit
 import contextlib
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 from tilewright.errors import EnvironmentError_
 from tilewright.support.packages import package
-from tilewright.training.distribute.ranks import RankLost
+from tilewright.training.distribute.ranks import Message, RankLost
 from tilewright.training.rules.optimizer import Array
 
 
@@ -29,28 +30,40 @@ class GlooRanks:
                 raise EnvironmentError_(
                     "no rank is set for ranks='gloo': start the program by `torchrun --nproc-per-node N program.py`"
                 )
-            with self._reported("the start"):
+            with self.reported("the start"):
                 group.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
             atexit.register(self._leave)  # else its threads abort the process at the end
         self.rank: int = group.get_rank()
         self.size: int = group.get_world_size()
 
-    def exchange(self, parts: Array, into: Array) -> None:
-        """Send `parts[r]` to rank r; `into[r]` is what came from it. Raises `RankLost`."""
-        with self._reported("an exchange of gradients"):
-            self._torch.distributed.all_to_all_single(self._tensor(into), self._tensor(parts))
+    def send(self, array: Array, to: int) -> Message:
+        """Begin to send `array`."""
+        return self._begun(self._torch.distributed.isend, array, to)
+
+    def receive(self, array: Array, source: int) -> Message:
+        """Begin to receive into `array`."""
+        return self._begun(self._torch.distributed.irecv, array, source)
 
     def gather(self, own: Array, into: Array) -> None:
-        """Collect `own` of every rank r as `into[r]`. Raises `RankLost`."""
-        with self._reported("a collection from all ranks"):
-            group = self._torch.distributed
-            collect = getattr(group, "all_gather_single", None) or group.all_gather_into_tensor  # as of torch 2.13
-            collect(self._tensor(into), self._tensor(own))
+        """Collect `own` of every rank r as `into[r]`. Raises `RankLost`.
+
+        All receive before they send: gloo's own collections often begin one direction when the other is over.
+        """
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        messages = [self.receive(into[rank], rank) for rank in others]
+        messages += [self.send(own, rank) for rank in others]
+        np.copyto(into[self.rank], own.reshape(into[self.rank].shape))
+        for message in messages:
+            message.wait()
 
     def broadcast(self, array: Array, root: int) -> None:
         """Overwrite `array` by that of rank `root`. Raises `RankLost`."""
-        with self._reported(f"values of rank {root}"):
+        with self.reported(f"values of rank {root}"):
             self._torch.distributed.broadcast(self._tensor(array), root)
+
+    def _begun(self, begin: Callable[[object, int], Any], array: Array, other: int) -> Message:
+        with self.reported("a message"):
+            return _Waited(self, begin(self._tensor(array), other))
 
     def _leave(self) -> None:
         if self._torch.distributed.is_initialized():
@@ -62,7 +75,8 @@ class GlooRanks:
         return self._torch.from_numpy(array.reshape(-1).view(np.uint8))
 
     @contextlib.contextmanager
-    def _reported(self, what: str) -> Iterator[None]:
+    def reported(self, what: str) -> Iterator[None]:
+        """Raise torch's errors as `RankLost`."""
         try:
             yield
         except (RuntimeError, ValueError) as error:
@@ -71,3 +85,14 @@ class GlooRanks:
                 f"a rank is gone, or was silent for {self._timeout:g} s, in {what} ({reason}); "
                 "`torchrun --max-restarts N` begins again from the last checkpoint"
             ) from None
+
+
+class _Waited:
+    """A message whose errors are of this package."""
+
+    def __init__(self, ranks: GlooRanks, work: Any) -> None:
+        self._ranks, self._work = ranks, work
+
+    def wait(self) -> None:
+        with self._ranks.reported("a message of gradients or values"):
+            self._work.wait()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from tilewright.errors import EnvironmentError_
 from tilewright.support.packages import package
+from tilewright.training.distribute.ranks import Message
 from tilewright.training.rules.optimizer import Array
 
 
@@ -29,35 +32,46 @@ class MpiRanks:
         self._timeout = timeout
         self.rank: int = self._group.Get_rank()
         self.size: int = self._group.Get_size()
+        self._call: tuple[str, float] | None = None  # the one that is made now, and when it must be over
+        threading.Thread(target=self._watch, name="watch of ranks", daemon=True).start()
 
-    def exchange(self, parts: Array, into: Array) -> None:
-        """Send `parts[r]` to rank r; `into[r]` is what came from it."""
-        with self._watched("an exchange of gradients"):
-            self._group.Alltoall(self._buffer(parts), self._buffer(into))
+    def send(self, array: Array, to: int) -> Message:
+        """Begin to send `array`."""
+        return _Waited(self, self._group.Isend(self._buffer(array), to))
+
+    def receive(self, array: Array, source: int) -> Message:
+        """Begin to receive into `array`."""
+        return _Waited(self, self._group.Irecv(self._buffer(array), source))
 
     def gather(self, own: Array, into: Array) -> None:
         """Collect `own` of every rank r as `into[r]`."""
-        with self._watched("a collection from all ranks"):
+        with self.watched("a collection from all ranks"):
             self._group.Allgather(self._buffer(own), self._buffer(into))
 
     def broadcast(self, array: Array, root: int) -> None:
         """Overwrite `array` by that of rank `root`."""
-        with self._watched(f"values of rank {root}"):
+        with self.watched(f"values of rank {root}"):
             self._group.Bcast(self._buffer(array), root)
 
     def _buffer(self, array: Array) -> list[object]:
         return [array.reshape(-1).view(np.uint8), self._bytes]
 
     @contextlib.contextmanager
-    def _watched(self, what: str) -> Iterator[None]:
+    def watched(self, what: str) -> Iterator[None]:
         """End all ranks, with a message, where a call takes longer than the ranks wait: it cannot be broken off."""
-        timer = threading.Timer(self._timeout, self._abandon, (what,))
-        timer.daemon = True
-        timer.start()
+        self._call = (what, time.monotonic() + self._timeout)
         try:
             yield
         finally:
-            timer.cancel()
+            self._call = None
+
+    def _watch(self) -> None:
+        """Look whether a call takes too long, now and again."""
+        while True:
+            time.sleep(min(1.0, self._timeout / 4))
+            call = self._call
+            if call is not None and time.monotonic() > call[1]:
+                self._abandon(call[0])
 
     def _abandon(self, what: str) -> None:
         text = (
@@ -65,3 +79,14 @@ class MpiRanks:
         )
         print(text, file=sys.stderr, flush=True)
         self._group.Abort(1)
+
+
+class _Waited:
+    """A message that the ranks' time is kept for."""
+
+    def __init__(self, ranks: MpiRanks, request: Any) -> None:
+        self._ranks, self._request = ranks, request
+
+    def wait(self) -> None:
+        with self._ranks.watched("a message of gradients or values"):
+            self._request.Wait()
