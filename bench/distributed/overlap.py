@@ -88,32 +88,37 @@ class Waited:
         time.sleep(self.seconds)
 
 
-def stage_seconds(options: argparse.Namespace, link: Link, batch: dict[str, np.ndarray]) -> np.ndarray:
-    """The time of each stage while the other rank waits."""
-    one = trainer(options, Idle(), link)
-    timed = [Timed(stage._executable) for stage in one._stages]
-    for stage, found in zip(one._stages, timed, strict=True):
-        stage._executable = found
-    for _ in range(3):
-        one(**batch)
-    return np.array([found.seconds for found in timed])
+def stage_seconds(
+    options: argparse.Namespace, links: dict[str, Link], batch: dict[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """The least time of each stage, for each link, in turns, while the other rank waits."""
+    ones = {name: trainer(options, Idle(), link) for name, link in links.items()}
+    timed = {name: [Timed(stage._executable) for stage in one._stages] for name, one in ones.items()}
+    for name, one in ones.items():
+        for stage, found in zip(one._stages, timed[name], strict=True):
+            stage._executable = found
+    for _ in range(2 * options.rounds):
+        for one in ones.values():
+            one(**batch)
+    return {name: np.array([found.seconds for found in some]) for name, some in timed.items()}
 
 
 def work(options: argparse.Namespace) -> None:
     """One rank."""
     ranks = connect_ranks("gloo", 300.0)
-    links = {"buckets": Link(LATENCY, options.rate * 1e6 / WIRE_BITS), "one bucket": Link(1.0, 1e12)}
+    links = {"buckets": Link(LATENCY, options.rate * 1e6 / WIRE_BITS), "one bucket": Link(10.0, 1e12)}
     links["alone"] = links["buckets"]
     kinds = {name: trainer(options, None if name == "alone" else ranks, link) for name, link in links.items()}
     rng = np.random.default_rng(ranks.rank)
     batch = {name: rng.standard_normal((options.batch, options.width), np.float32) for name in "xy"}
     for waited in (False, True):
         if waited:
-            seconds = {name: np.empty(len(one._stages)) for name, one in kinds.items()}
-            for name in ("buckets", "one bucket"):
-                if ranks.rank == 0:
-                    seconds[name] = stage_seconds(options, links[name], batch)
-                ranks.broadcast(seconds[name], 0)
+            timed = {name: links[name] for name in ("buckets", "one bucket")}
+            seconds = {name: np.empty(len(kinds[name]._stages)) for name in timed}
+            if ranks.rank == 0:
+                seconds = stage_seconds(options, timed, batch)
+            for found in seconds.values():
+                ranks.broadcast(found, 0)
             seconds["alone"] = seconds["one bucket"]
             for name, one in kinds.items():
                 for stage, took in zip(one._stages, seconds[name], strict=True):

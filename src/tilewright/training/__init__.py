@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tilewright.training.checkpoint import Checkpoints as Checkpoints
     from tilewright.training.data import Arrays as Arrays
     from tilewright.training.distribute.buckets import Link as Link
+    from tilewright.training.distribute.pipeline import PipelineTrainer as PipelineTrainer
     from tilewright.training.distribute.reduce import TopK as TopK
     from tilewright.training.distribute.trainer import DistributedTrainer as DistributedTrainer
     from tilewright.training.export import export_step as export_step
@@ -65,6 +66,7 @@ _PUBLIC = {
     "LossScale": "tilewright.training.rules.loss_scale",
     "Network": "tilewright.training.network",
     "Optimizer": "tilewright.training.rules.optimizer",
+    "PipelineTrainer": "tilewright.training.distribute.pipeline",
     "RMSProp": "tilewright.training.rules.rmsprop",
     "SGD": "tilewright.training.rules.sgd",
     "TopK": "tilewright.training.distribute.reduce",

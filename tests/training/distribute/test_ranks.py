@@ -80,12 +80,12 @@ class _Interpreted:
         return relay.interpret(self.module, arrays)
 
 
-def alone(case: str) -> tuple[list[float], np.ndarray, int]:
+def alone(case: str, epochs: int = 1) -> tuple[list[float], np.ndarray, int]:
     """Losses, parameters and the size of the state of one rank with whole batches."""
     loss, parameters = train_ranks.network(train_ranks.BATCH)
     step = training_step(loss, parameters, train_ranks.CASES[case][0])
     trainer = Trainer(step, _Interpreted(step.module), train_ranks.values())
-    losses = [float(trainer(**batch)[0]) for batch in train_ranks.batches()]
+    losses = [float(trainer(**batch)[0]) for batch in train_ranks.batches() * epochs]
     flat = np.concatenate([value.reshape(-1) for value in trainer.parameters.values()])
     return losses, flat, sum(value.size for value in trainer.state.values())
 

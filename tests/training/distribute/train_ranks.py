@@ -17,6 +17,7 @@ from tilewright import relay
 from tilewright.training import SGD, ClippedByNorm, Optimizer, fit
 from tilewright.training.distribute.buckets import Link
 from tilewright.training.distribute.connect import connect_ranks
+from tilewright.training.distribute.pipeline import PipelineTrainer
 from tilewright.training.distribute.ranks import RankLost, Ranks
 from tilewright.training.distribute.reduce import TopK
 from tilewright.training.distribute.trainer import DistributedTrainer
@@ -112,6 +113,26 @@ def killed(engine: str, out: str, folder: str, case: str, victim: str, step: str
         np.savez(Path(out), **trainer.parameters)
 
 
+def pipeline(engine: str, out: str, folder: str, victim: str, step: str) -> None:
+    """Train two epochs by a pipeline with checkpoints; where there are none yet, a rank kills itself after a step."""
+    ranks = connect_ranks(engine, 60.0)
+    loss, parameters = network(BATCH // 4)
+    trainer = PipelineTrainer(loss, parameters, MOMENTUM, values(), microbatches=4, ranks=ranks, threads=1)
+    checkpoints = trainer.checkpoints(folder)
+    first, done = not checkpoints.steps(), []
+
+    def count(outputs: Any, batch: Any) -> float:
+        done.append(batch)
+        if first and ranks.rank == int(victim) and len(done) == int(step):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 0.0
+
+    fit(trainer, batches(), epochs=2, metrics={"count": count}, checkpoints=checkpoints, report=None)  # type: ignore[arg-type]
+    found = trainer.all_parameters()
+    if ranks.rank == 0:
+        np.savez(Path(out), **found, steps=np.array(len(done)))
+
+
 def left(engine: str, out: str) -> None:
     """Rank 1 leaves after a step; rank 0 writes the error that it gets."""
     ranks = connect_ranks(engine, 10.0)
@@ -138,6 +159,7 @@ def main(engine: str, out: str, *cases: str) -> None:
 
 
 if __name__ == "__main__":
-    {"killed": killed, "left": left}.get(sys.argv[3] if len(sys.argv) > 3 else "", main)(
-        *sys.argv[1:3], *[one for one in sys.argv[3:] if one not in ("killed", "left")]
+    programs = {"killed": killed, "left": left, "pipeline": pipeline}
+    programs.get(sys.argv[3] if len(sys.argv) > 3 else "", main)(
+        *sys.argv[1:3], *[one for one in sys.argv[3:] if one not in programs]
     )

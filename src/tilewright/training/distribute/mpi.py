@@ -16,6 +16,9 @@ from tilewright.support.packages import package
 from tilewright.training.distribute.ranks import Message
 from tilewright.training.rules.optimizer import Array
 
+#: Seconds between two looks at a message: MPI's own wait keeps a processor busy, which the backward pass needs.
+_PAUSE = 50e-6
+
 
 class MpiRanks:
     """The ranks of `MPI.COMM_WORLD`. MPI cannot go on without a rank: all of them end where one does, or is silent."""
@@ -89,4 +92,5 @@ class _Waited:
 
     def wait(self) -> None:
         with self._ranks.watched("a message of gradients or values"):
-            self._request.Wait()
+            while not self._request.Test():
+                time.sleep(_PAUSE)

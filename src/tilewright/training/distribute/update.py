@@ -72,7 +72,7 @@ def require_elements(optimizer: Optimizer, body: Expr, what: str) -> None:
             )
 
 
-class _Compiled:
+class CompiledUpdate:
     """The compiled update of some parameters, by the names of what it takes."""
 
     def __init__(
@@ -110,7 +110,7 @@ class _Whole:
     ) -> None:
         found = {i: view for group, bucket in zip(groups, buckets) for i, view in zip(group, bucket.views, strict=True)}
         self._gradients = [found[index] for index in range(len(parameters))]
-        self._compiled = _Compiled(optimizer, parameters, options, shard=False)
+        self._compiled = CompiledUpdate(optimizer, parameters, options, shard=False)
         self.first = self._compiled.first
 
     def set(self, parameters: Mapping[str, Array], state: Mapping[str, Array]) -> None:
@@ -139,7 +139,7 @@ class _Sharded:
         self._buckets, self._ranks = buckets, ranks
         self._flat = [bucket.empty(ranks.size) for bucket in buckets]
         shards = [Var(f"shard{i}", TensorType((bucket.part,), "float32")) for i, bucket in enumerate(buckets)]
-        self._compiled = _Compiled(optimizer, shards, options, shard=True)
+        self._compiled = CompiledUpdate(optimizer, shards, options, shard=True)
         self.first = self._compiled.first
         found = {
             name: view
