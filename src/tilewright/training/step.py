@@ -91,15 +91,22 @@ def assembled_step(
 
     Raises `InputError` for a limit that is not positive.
     """
-    if memory_limit is not None and memory_limit <= 0:
-        raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     inputs = tuple([v for v in free_vars(*results) if v not in set(parameters)])
     count = len(results) - 1
     names = ["loss", *[f"output{i}" for i in range(count)], *[p.name for p in parameters], *initial]
-    limit = {} if memory_limit is None else {MEMORY_LIMIT: int(memory_limit)}
     body = Tuple([*results, *updated])
-    main = Function([*inputs, *parameters, *state], body, attrs={"output_names": names, **limit})
+    attrs = {"output_names": names, **limit_attrs(memory_limit)}
+    main = Function([*inputs, *parameters, *state], body, attrs=attrs)
     return TrainingStep(infer_type(IRModule.from_expr(main)), inputs, tuple(parameters), initial, count)
+
+
+def limit_attrs(memory_limit: int | None) -> dict[str, int]:
+    """The attributes of a function whose memory is limited. Raises `InputError` for a limit that is not positive."""
+    if memory_limit is None:
+        return {}
+    if memory_limit <= 0:
+        raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
+    return {MEMORY_LIMIT: int(memory_limit)}
 
 
 def checked_loss(loss: Expr) -> TensorType:

@@ -18,7 +18,7 @@ import pytest
 from tests.training.distribute import train_ranks
 from tests.training.distribute.in_threads import ThreadRanks, in_threads
 from tilewright import relay
-from tilewright.errors import EnvironmentError_, InputError, TypeMismatchError
+from tilewright.errors import EnvironmentError_, InputError, TypeMismatchError, UnsupportedError
 from tilewright.training import SGD, Adafactor, ClippedByNorm, Trainer, training_step
 from tilewright.training.checkpoint import Checkpoint, Checkpoints
 from tilewright.training.distribute.buckets import Link, choose_buckets
@@ -145,7 +145,7 @@ def test_a_killed_rank_ends_all_by_mpi_and_costs_a_step_at_most_when_started_aga
     pytest.importorskip("safetensors")
     arguments = ("killed", str(tmp_path / "run"), "plain", "1", "3")
     command = [*mpiexec(), str(tmp_path / "killed.npz"), *arguments]
-    ended = subprocess.run(command, cwd=PROGRAM.parents[3], capture_output=True, text=True, timeout=120)
+    ended = subprocess.run(command, cwd=PROGRAM.parents[3], capture_output=True, text=True, timeout=600)
     assert ended.returncode != 0
     found = run(mpiexec(), tmp_path / "killed.npz", *arguments)
     steps = len((tmp_path / "killed.rank0").read_text().split())
@@ -287,6 +287,31 @@ def test_a_state_with_rests_of_gradients_is_restored() -> None:
         np.testing.assert_array_equal(value, other.parameters[name])
     with pytest.raises(InputError, match="another network or optimizer"):
         other.restore(first.parameters, {})
+
+
+def test_a_memory_limit_holds_for_forward_and_backward_pass_and_changes_no_bits() -> None:
+    x, weights = relay.var("x", shape=(256, 64)), [relay.var(f"w{index}", shape=(64, 64)) for index in range(6)]
+    value: relay.Expr = x
+    for weight in weights:
+        value = relay.tanh(relay.nn.dense(value, weight))
+    rng = np.random.default_rng(4)
+    first = {weight.name: rng.standard_normal((64, 64), np.float32) for weight in weights}
+
+    def trained(limit: int | None) -> tuple[int, dict[str, np.ndarray]]:
+        options: dict[str, Any] = {"ranks": None, "memory_limit": limit, "threads": 1, "link": train_ranks.FAST}
+        trainer = DistributedTrainer(relay.mean(value * value), weights, SGD(0.1), first, **options)
+        trainer(x=first["w0"].repeat(4, axis=0))
+        return trainer._stages[0]._executable.manifest.plans[0].arena_bytes, trainer.parameters
+
+    whole, parameters = trained(None)
+    less, same = trained(int(whole * 0.7))
+    assert less <= whole * 0.7
+    for name, found in parameters.items():
+        np.testing.assert_array_equal(found, same[name])
+    with pytest.raises(UnsupportedError, match="the memory limit is 1000: set it to"):
+        trained(1000)
+    with pytest.raises(InputError, match="the memory limit is a number of bytes, and 0 is none"):
+        trained(0)
 
 
 class _Told:

@@ -94,7 +94,7 @@ def trained(case: str, ranks: Ranks) -> dict[str, np.ndarray]:
 
 def killed(engine: str, out: str, folder: str, case: str, victim: str, step: str) -> None:
     """Train two epochs of a case with checkpoints; where there are none yet, a rank kills itself after some steps."""
-    ranks = connect_ranks(engine, 30.0)
+    ranks = connect_ranks(engine, 60.0)
     trainer = made(case, ranks)
     rows = slice(ranks.rank * BATCH // ranks.size, (ranks.rank + 1) * BATCH // ranks.size)
     data = [{key: part[rows] for key, part in batch.items()} for batch in batches()]

@@ -7,8 +7,9 @@ computed again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tilewright.relay.ir.expr import Call, Constant, Expr, Function, Tuple, TupleGetItem, Var
 from tilewright.relay.ir.infer_type import infer_type
@@ -49,9 +50,9 @@ def by_readiness(
     return order, ready
 
 
-def cut(roots: Sequence[Sequence[Expr]]) -> list[Stage]:
-    """Stages with these results, in order; a stage computes what those before it have not."""
-    return _Cut(roots).stages()
+def cut(roots: Sequence[Sequence[Expr]], attrs: Mapping[str, Any] | None = None) -> list[Stage]:
+    """Stages with these results, in order, whose functions have `attrs`; one computes what those before have not."""
+    return _Cut(roots).stages(attrs or {})
 
 
 class _Cut:
@@ -103,7 +104,7 @@ class _Cut:
                     self.light[inner] = leaf or (cheap and all(self.light[kid] for kid in children(inner)))
         return self.light[node]
 
-    def stages(self) -> list[Stage]:
+    def stages(self, attrs: Mapping[str, Any]) -> list[Stage]:
         made = []
         for number, (some, taken) in enumerate(zip(self.roots, self.passed, strict=True)):
             kept = {node: var for later in self.passed[number + 1 :] for node, var in later.items()}
@@ -111,7 +112,7 @@ class _Cut:
             body = substitute(Tuple([*some, *own]), {**taken})
             takes = free_vars(body)
             names = [f"result{index}" for index in range(len(some))] + [var.name for var in own.values()]
-            main = Function(takes, body, attrs={"output_names": names})
+            main = Function(takes, body, attrs={"output_names": names, **attrs})
             module = infer_type(IRModule.from_expr(main))
             made.append(Stage(module, tuple(v.name for v in takes), tuple(v.name for v in own.values())))
         return made

@@ -36,7 +36,7 @@ from tilewright.training.distribute.ranks import TIMEOUT, Ranks
 from tilewright.training.distribute.reduce import Bucket, Compression, Reducer
 from tilewright.training.distribute.update import Update, make_update
 from tilewright.training.rules.optimizer import Array, Optimizer
-from tilewright.training.step import checked_loss
+from tilewright.training.step import checked_loss, limit_attrs
 from tilewright.training.values import fitting, write_parameters
 
 
@@ -56,13 +56,16 @@ class DistributedTrainer:
         compression: Compression = None,
         link: Link | None = None,
         timeout: float = TIMEOUT,
+        memory_limit: int | None = None,
         **options: Any,
     ) -> None:
         """As `training_step`, with the first values of the parameters: those of rank 0 count.
 
         `ranks` is the engine, "gloo", "mpi" or None for one rank; `shard` divides the optimizer's state among them;
         `compression` is "bf16" or `TopK(share)`; by `link` buckets are chosen; `timeout` are the seconds that a rank
-        waits for the others. `options` are those of `compile`. Raises `InputError`, and what compiling raises.
+        waits for the others. With `memory_limit` the backward pass is not cut, so that values can be computed again
+        wherever they are read: gradients are exchanged behind it. `options` are those of `compile`. Raises
+        `InputError`, and what compiling raises.
         """
         self._ranks = connect_ranks(ranks, timeout)
         self.rank, self.size = self._ranks.rank, self._ranks.size
@@ -74,7 +77,7 @@ class DistributedTrainer:
         self._inputs = tuple(v for v in free_vars(loss, *rest) if v not in set(parameters))
         self._names = [p.name for p in parameters]
         self._results, self._shard = 1 + len(rest), shard
-        groups, stages = self._cut([loss, *rest], parameters, link or Link(), options)
+        groups, stages = self._cut([loss, *rest], parameters, link or Link(), limit_attrs(memory_limit), options)
         shapes = [[tensor_type_of(parameters[i]).shape for i in group] for group in groups]
         self.buckets = [Bucket(some, self.size) for some in shapes]
         self._reducers = [Reducer(bucket, self._ranks, compression, shard) for bucket in self.buckets]
@@ -84,21 +87,26 @@ class DistributedTrainer:
         self._begin(values)
 
     def _cut(
-        self, results: list[Expr], parameters: Sequence[Var], link: Link, options: Mapping[str, Any]
+        self,
+        results: list[Expr],
+        parameters: Sequence[Var],
+        link: Link,
+        limit: Mapping[str, int],
+        options: Mapping[str, Any],
     ) -> tuple[list[list[int]], list[Stage]]:
-        """The positions of the parameters of each bucket, and the stages; rank 0 decides."""
+        """The positions of the parameters of each bucket, and the stages; rank 0 decides. One of each with a limit."""
         gradients = adjoints(results[0], parameters)
         target = Target(str(options.get("target", "cpu")))
         order, ready = by_readiness(results, gradients, target, default_workers(options.get("threads")))
         nbytes = [tensor_type_of(parameters[index]).nbytes for index in order]
         decided = np.zeros((2, len(order) + 1), np.int64)
-        ends = choose_buckets(ready, nbytes, link, self.size)
+        ends = [len(order)] if limit else choose_buckets(ready, nbytes, link, self.size)
         decided[0, : len(order)], decided[1, : len(ends)] = order, ends
         self._ranks.broadcast(decided, 0)
         order, ends = decided[0, : len(order)].tolist(), [end for end in decided[1].tolist() if end]
         groups = [order[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
         roots = [[gradients[index] for index in group] for group in groups]
-        return groups, cut([results + roots[0], *roots[1:]])
+        return groups, cut([results + roots[0], *roots[1:]], limit)
 
     def _begin(self, values: Mapping[str, Array]) -> None:
         own = [np.array(values[name], np.float32, order="C") for name in self._names]
