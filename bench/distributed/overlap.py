@@ -15,24 +15,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from throttled import Timed, Waited, link_of, run_on_link
 
 from tilewright import relay
 from tilewright.training import SGD, DistributedTrainer, Link
 from tilewright.training.distribute.buckets import choose_buckets, exchange_end
 from tilewright.training.distribute.connect import connect_ranks
 from tilewright.training.distribute.ranks import Ranks
-
-#: Seconds before the first byte arrives, and bits of a byte on the wire: 8, and headers of Ethernet, IP and TCP.
-LATENCY, WIRE_BITS = 200e-6, 8 * 1.06
-NAMES = ("tilewright0", "tilewright1")
 
 
 def trainer(options: argparse.Namespace, ranks: Ranks | None, link: Link) -> DistributedTrainer:
@@ -66,28 +60,6 @@ class Idle:
         """Nothing."""
 
 
-class Timed:
-    """A stage's executable that keeps the least time it took."""
-
-    def __init__(self, executable: Any) -> None:
-        self.executable, self.seconds = executable, 9e9
-
-    def run(self, *arguments: Any) -> None:
-        begun = time.perf_counter()
-        self.executable.run(*arguments)
-        self.seconds = min(self.seconds, time.perf_counter() - begun)
-
-
-class Waited:
-    """A stage that takes its time and no processor's, as on a machine of its own."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def run(self, *_: Any) -> None:
-        time.sleep(self.seconds)
-
-
 def stage_seconds(
     options: argparse.Namespace, links: dict[str, Link], batch: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
@@ -106,7 +78,7 @@ def stage_seconds(
 def work(options: argparse.Namespace) -> None:
     """One rank."""
     ranks = connect_ranks("gloo", 300.0)
-    links = {"buckets": Link(LATENCY, options.rate * 1e6 / WIRE_BITS), "one bucket": Link(10.0, 1e12)}
+    links = {"buckets": link_of(options.rate), "one bucket": Link(10.0, 1e12)}
     links["alone"] = links["buckets"]
     kinds = {name: trainer(options, None if name == "alone" else ranks, link) for name, link in links.items()}
     rng = np.random.default_rng(ranks.rank)
@@ -168,16 +140,12 @@ def model(options: argparse.Namespace, gradients: dict[str, float], update: floa
     ready = [part * (options.layers + 2 * (index + 1)) for index in range(options.layers)]
     ready[-1] -= part
     for rate in (options.rate, 10_000):
-        link = Link(LATENCY, rate * 1e6 / WIRE_BITS)
+        link = link_of(rate)
         for count in (1, 2, 4, 8, 16, 32, 64):
             ends = choose_buckets(ready, sizes, link, count)
             end = exchange_end(ready, sizes, ends, link, count) + update
             one = gradients["alone"] + update
             print(f"model {rate:6} Mbit/s {count:3} ranks: {end * 1e3:8.1f} ms, {one / end:.0%} of linear, {ends}")
-
-
-def shell(line: str) -> None:
-    subprocess.run(line.split(), check=True)
 
 
 def main() -> None:
@@ -187,35 +155,8 @@ def main() -> None:
     options = parser.parse_args()
     if "RANK" in os.environ:
         work(options)
-        return
-    started = []
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # by way of `finally`
-    try:
-        for name in NAMES:
-            shell(f"ip netns add {name}")
-        shell(f"ip link add tw netns {NAMES[0]} type veth peer name tw netns {NAMES[1]}")
-        for index, name in enumerate(NAMES):
-            shell(f"ip -n {name} addr add 10.99.0.{index + 1}/24 dev tw")
-            shell(f"ip -n {name} link set lo up")
-            shell(f"ip -n {name} link set tw up")
-            shell(
-                f"ip netns exec {name} tc qdisc add dev tw root tbf rate {options.rate}mbit burst 256kb latency 100ms"
-            )
-        for index, name in enumerate(NAMES):
-            environment = os.environ | {
-                "RANK": str(index), "WORLD_SIZE": "2", "MASTER_ADDR": "10.99.0.1", "MASTER_PORT": "29555",
-                "GLOO_SOCKET_IFNAME": "tw", "OMP_NUM_THREADS": "1",
-            }  # fmt: skip
-            command = ["ip", "netns", "exec", name, sys.executable, str(Path(__file__).resolve()), *sys.argv[1:]]
-            started.append(subprocess.Popen(command, env=environment))
-        codes = [process.wait() for process in started]
-        if any(codes):
-            raise SystemExit("a rank has failed")
-    finally:
-        for process in started:
-            process.kill()
-        for name in NAMES:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL, check=False)
+    else:
+        run_on_link(Path(__file__), options.rate, sys.argv[1:])
 
 
 if __name__ == "__main__":

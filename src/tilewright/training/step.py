@@ -17,7 +17,7 @@ from tilewright.relay.ir.module import IRModule
 from tilewright.relay.ir.type import TensorType
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import children, free_vars
-from tilewright.relay.op.gradients.adjoint import adjoints
+from tilewright.relay.op.gradients.adjoint import adjoints, inline_lets
 from tilewright.relay.transform.fuse.fuse_attention import with_differentiable_attention
 from tilewright.relay.transform.memory.rematerialize import MEMORY_LIMIT
 from tilewright.training.interface import Interface
@@ -107,6 +107,18 @@ def limit_attrs(memory_limit: int | None) -> dict[str, int]:
     if memory_limit <= 0:
         raise InputError(f"the memory limit is a number of bytes, and {memory_limit} is none")
     return {MEMORY_LIMIT: int(memory_limit)}
+
+
+def checked_results(
+    loss: Expr, outputs: Sequence[Expr], parameters: Sequence[Var], values: Collection[str]
+) -> list[Expr]:
+    """Loss and outputs without lets. Raises as `checked_loss`, and `InputError` for a parameter without a value."""
+    results = list(inline_lets(Tuple([loss, *outputs])).fields)  # type: ignore[attr-defined]
+    checked_loss(results[0])
+    missing = [p.name for p in parameters if p.name not in values]
+    if missing:
+        raise InputError(f"no initial value for the parameters {', '.join(missing)}")
+    return results
 
 
 def checked_loss(loss: Expr) -> TensorType:

@@ -18,7 +18,7 @@ from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.target import Target
 from tilewright.training import SGD, Adam, ClippedByNorm, fit
 from tilewright.training.distribute.buckets import Link
-from tilewright.training.distribute.halves import choose_cut
+from tilewright.training.distribute.halves import best_cut, cuts
 from tilewright.training.distribute.pipeline import PipelineTrainer
 
 MICROBATCHES = 4
@@ -111,10 +111,11 @@ def test_the_cut_balances_time_and_sends_little() -> None:
         value = relay.nn.dense(value, w)
         values.append(value)
     loss, parameters = relay.mean(value * value), [*weights, narrow, wide]
-    fast = choose_cut([loss], parameters, Target("cpu"), 1, Link(0.0, 1e15), 8)
-    assert fast[0] is values[2]
-    slow = choose_cut([loss], parameters, Target("cpu"), 1, Link(0.0, 1e6), 8)
-    assert [tensor_type_of(one).shape for one in slow] == [(64, 8)]
+    found = cuts([loss], parameters)
+    fast = found[best_cut([loss], found, Target("cpu"), 1, Link(0.0, 1e15), 8)]
+    assert fast.sent == (values[2],)
+    slow = found[best_cut([loss], found, Target("cpu"), 1, Link(0.0, 1e6), 8)]
+    assert [tensor_type_of(one).shape for one in slow.sent] == [(64, 8)]
 
 
 def test_errors_say_what_to_do() -> None:

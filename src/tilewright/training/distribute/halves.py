@@ -6,6 +6,7 @@ that the second reads are sent, and gradients of those that hold floating point 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -40,14 +41,16 @@ class Halves:
     parameters: tuple[tuple[Var, ...], tuple[Var, ...]]
 
 
-def halve(
-    results: Sequence[Expr], parameters: Sequence[Var], target: Target, threads: int, link: Link, microbatches: int
-) -> Halves:
-    """The halves of a step whose `results` are its loss, of one microbatch, and outputs.
+@dataclass(frozen=True)
+class Cut:
+    """A cut behind the node at `position` in the order of evaluation, and the nodes whose values are sent."""
 
-    Raises `InputError` where no cut leaves a parameter to each half and all uses of each parameter to one.
-    """
-    nodes = choose_cut(results, parameters, target, threads, link, microbatches)
+    position: int
+    sent: tuple[Expr, ...]
+
+
+def halve(results: Sequence[Expr], parameters: Sequence[Var], nodes: Sequence[Expr]) -> Halves:
+    """The halves, between which the values of `nodes` are sent, of a step whose `results` are its loss and outputs."""
     values = [Var(f"value{number}", type_of(node)) for number, node in enumerate(nodes)]
     back = substitute(Tuple([*results]), dict(zip(nodes, values, strict=True)))
     floats = [number for number, var in enumerate(values) if tensor_type_of(var).dtype.is_float]
@@ -76,23 +79,13 @@ def sum_name(parameter: str) -> str:
     return f"sum of {parameter}"
 
 
-def choose_cut(
-    results: Sequence[Expr], parameters: Sequence[Var], target: Target, threads: int, link: Link, microbatches: int
-) -> list[Expr]:
-    """The nodes whose values are sent, such that a step of two halves is over soonest by the cost model.
-
-    A step takes the time of one microbatch through both halves and the link, and that of the slowest of the three for
-    each other. Raises `InputError` as `halve`.
-    """
+def cuts(results: Sequence[Expr], parameters: Sequence[Var]) -> list[Cut]:
+    """The cuts that leave parameters to both halves, and all uses of each to one. Raises `InputError` for none."""
     order = post_order(*results)
-    seconds = [seconds_of(node, target, threads) for node in order]
-    last = _last_uses(order, results)
-    wanted, whole = set(parameters).intersection(order), sum(seconds)
+    last, wanted = _last_uses(order, results), set(parameters).intersection(order)
     live: dict[Expr, None] = {}
-    best: tuple[float, list[Expr]] | None = None
-    before, now = 0, 0.0
+    before, found = 0, []
     for position, node in enumerate(order):
-        now += seconds[position]
         for kid in children(node):
             if kid in live and last[kid] == position:
                 del live[kid]
@@ -100,18 +93,31 @@ def choose_cut(
         if last[node] > position and not isinstance(node, Constant):
             live[node] = None
         sent = [one for one in live if not isinstance(one, Var)]
-        if not _is_cut(sent, live, wanted) or not 0 < before < len(wanted):
-            continue
-        link_seconds = link.latency + sum(tensor_type_of(one).nbytes for one in sent) / link.rate
-        slowest = max(_STEP * now, _STEP * (whole - now), link_seconds)
-        took = _STEP * whole + 2 * link_seconds + (microbatches - 1) * slowest
-        if best is None or took < best[0]:
-            best = took, sent
-    if best is None:
+        if 0 < before < len(wanted) and _is_cut(sent, live, wanted):
+            found.append(Cut(position, tuple(sent)))
+    if not found:
         raise InputError(
             "the loss cannot be cut in two halves: at each cut a half has no parameter, or a parameter is used in both"
         )
-    return best[1]
+    return found
+
+
+def best_cut(
+    results: Sequence[Expr], among: Sequence[Cut], target: Target, threads: int, link: Link, microbatches: int
+) -> int:
+    """The number of the cut by which a step is over soonest, by the cost model.
+
+    A step takes the time of one microbatch through both halves and the link, and that of the slowest of the three for
+    each other.
+    """
+    until = list(itertools.accumulate(seconds_of(node, target, threads) for node in post_order(*results)))
+
+    def took(cut: Cut) -> float:
+        front, whole = _STEP * until[cut.position], _STEP * until[-1]
+        link_seconds = link.latency + sum(tensor_type_of(one).nbytes for one in cut.sent) / link.rate
+        return whole + 2 * link_seconds + (microbatches - 1) * max(front, whole - front, link_seconds)
+
+    return min(range(len(among)), key=lambda number: (took(among[number]), number))
 
 
 def _last_uses(order: Sequence[Expr], results: Sequence[Expr]) -> dict[Expr, int]:

@@ -25,11 +25,11 @@ _AHEAD, _BUFFERS = 3, 2
 class Part:
     """A rank's half of a step, with the sums of its parameters' gradients."""
 
-    def __init__(self, halves: Halves, ranks: Ranks, names: Sequence[str]) -> None:
+    def __init__(self, halves: Halves, ranks: Ranks, last: _Stage) -> None:
+        """`last` is the stage that adds to the sums, its last results: one memory is read while it writes the other."""
         self._halves, self._ranks = halves, ranks
-        self._sums: list[Array] = []
-        self._spare: list[Array] = []
-        self._names = [sum_name(name) for name in names]
+        self._names = [sum_name(p.name) for p in halves.parameters[ranks.rank]]
+        self._sums, self._spare = (last.memory()[-len(self._names) :] for _ in range(2))
 
     def run(self, batches: Sequence[Mapping[str, Array]], parameters: Mapping[str, Array]) -> list[list[Array]]:
         """Compute all microbatches; the loss and outputs of each on rank 1, none on rank 0. Raises `RankLost`."""
@@ -39,10 +39,7 @@ class Part:
         """The sums of the last run, in the order of the parameters."""
         return self._sums
 
-    def _begin(self, stage: _Stage) -> None:
-        """Zeros as sums, in memory that runs add to in turns: one is read while the other is written."""
-        if not self._sums:
-            self._sums, self._spare = (stage.memory()[-len(self._names) :] for _ in range(2))
+    def _begin(self) -> None:
         for array in self._sums:
             array[...] = 0
 
@@ -57,13 +54,13 @@ class FrontPart(Part):
     """The first half, on rank 0."""
 
     def __init__(self, halves: Halves, ranks: Ranks, options: Mapping[str, Any]) -> None:
-        super().__init__(halves, ranks, [p.name for p in halves.parameters[0]])
         self._forward, self._backward = _Stage(halves.forward, options), _Stage(halves.backward, options)
+        super().__init__(halves, ranks, self._backward)
         self._values = [self._forward.memory() for _ in range(_AHEAD)]
         self._gradients = [[_array(var) for var in halves.gradients] for _ in range(_AHEAD)]
 
     def run(self, batches: Sequence[Mapping[str, Array]], parameters: Mapping[str, Array]) -> list[list[Array]]:
-        self._begin(self._backward)
+        self._begin()
         count, sent, coming = len(batches), {}, {}
         for number in range(count + _AHEAD - 1):
             if number < count:
@@ -90,8 +87,8 @@ class BackPart(Part):
     """The second half, on rank 1."""
 
     def __init__(self, halves: Halves, ranks: Ranks, options: Mapping[str, Any]) -> None:
-        super().__init__(halves, ranks, [p.name for p in halves.parameters[1]])
         self._stage = _Stage(halves.back, options)
+        super().__init__(halves, ranks, self._stage)
         self._values = [[_array(var) for var in halves.values] for _ in range(_BUFFERS)]
         memory = [self._stage.memory()[: -len(self._names)] for _ in range(_BUFFERS)]
         split = len(memory[0]) - len(halves.gradients)
@@ -99,7 +96,7 @@ class BackPart(Part):
         self._gradients = [some[split:] for some in memory]
 
     def run(self, batches: Sequence[Mapping[str, Array]], parameters: Mapping[str, Array]) -> list[list[Array]]:
-        self._begin(self._stage)
+        self._begin()
         found, names = [], [var.name for var in self._halves.values]
         sent: list[list[Message]] = [[] for _ in range(_BUFFERS)]
         coming = [self._receive(number) for number in range(min(_BUFFERS, len(batches)))]

@@ -16,21 +16,20 @@ from typing import Any
 import numpy as np
 
 from tilewright.errors import InputError
-from tilewright.relay.ir.expr import Call, Expr, Tuple, Var
+from tilewright.relay.ir.expr import Call, Expr, Var
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars
-from tilewright.relay.op.gradients.adjoint import inline_lets
 from tilewright.runtime.threads import default_workers
 from tilewright.target import Target
 from tilewright.training.distribute.buckets import Link
 from tilewright.training.distribute.checkpoints import RankCheckpoints
 from tilewright.training.distribute.connect import connect_ranks
-from tilewright.training.distribute.halves import halve
+from tilewright.training.distribute.halves import Halves, best_cut, cuts, halve
 from tilewright.training.distribute.microbatches import BackPart, FrontPart
 from tilewright.training.distribute.ranks import TIMEOUT, Ranks
 from tilewright.training.distribute.update import CompiledUpdate, update_body
 from tilewright.training.rules.optimizer import Array, Optimizer
-from tilewright.training.step import checked_loss
+from tilewright.training.step import checked_results
 from tilewright.training.values import fitting, write_parameters
 
 
@@ -56,23 +55,13 @@ class PipelineTrainer:
         The cut is chosen by the cost model for `link`. Raises `InputError` for other than two ranks, a loss that is a
         sum, one that cannot be cut, and an optimizer that needs all gradients at once.
         """
-        if microbatches < 1:
-            raise InputError(f"microbatches={microbatches}: a batch has one at least")
         self._ranks, self._count = connect_ranks(ranks, timeout), microbatches
         self.rank, self.size = self._ranks.rank, self._ranks.size
-        if self.size != 2:
-            raise InputError(
-                f"a pipeline has two halves, on two ranks; {self.size} {'is' if self.size == 1 else 'are'} started"
-            )
-        results = list(inline_lets(Tuple([loss, *outputs])).fields)  # type: ignore[attr-defined]
-        checked_loss(results[0])
+        _require_two(self.size, microbatches)
+        results = checked_results(loss, outputs, parameters, values)
         _require_mean(results[0])
-        missing = [p.name for p in parameters if p.name not in values]
-        if missing:
-            raise InputError(f"no initial value for the parameters {', '.join(missing)}")
         self._inputs = tuple(v for v in free_vars(*results) if v not in set(parameters))
-        target, threads = Target(str(options.get("target", "cpu"))), default_workers(options.get("threads"))
-        halves = halve(results, parameters, target, threads, link or Link(), microbatches)
+        halves = self._halves(results, parameters, link or Link(), options)
         own = halves.parameters[self.rank]
         _require_own_gradients(optimizer, parameters)
         self._half = (FrontPart if self.rank == 0 else BackPart)(halves, self._ranks, options)
@@ -85,6 +74,16 @@ class PipelineTrainer:
         self._shapes = {name: value.shape for name, value in first.items()}
         self._values = {p.name: first[p.name] for p in own}
         self._state = {name: np.array(value) for name, value in self._update.first.items()}
+
+    def _halves(
+        self, results: Sequence[Expr], parameters: Sequence[Var], link: Link, options: Mapping[str, Any]
+    ) -> Halves:
+        """The halves by the cut that rank 0 chooses, whose processor may be another."""
+        target, threads = Target(str(options.get("target", "cpu"))), default_workers(options.get("threads"))
+        found = cuts(results, parameters)
+        chosen = np.array([best_cut(results, found, target, threads, link, self._count)])
+        self._ranks.broadcast(chosen, 0)
+        return halve(results, parameters, found[int(chosen[0])].sent)
 
     def __call__(self, **inputs: Array) -> list[Array]:
         """One step on the whole batch, by name and on both ranks: [loss, outputs …] of before the update, on both.
@@ -160,6 +159,14 @@ class PipelineTrainer:
         found = self.all_parameters()
         if self.rank == 0:
             write_parameters(Path(path), found)
+
+
+def _require_two(ranks: int, microbatches: int) -> None:
+    """Raise `InputError` for other than two ranks, and for no microbatch."""
+    if microbatches < 1:
+        raise InputError(f"microbatches={microbatches}: a batch has one at least")
+    if ranks != 2:
+        raise InputError(f"a pipeline has two halves, on two ranks; {ranks} {'is' if ranks == 1 else 'are'} started")
 
 
 def _require_mean(loss: Expr) -> None:

@@ -22,10 +22,10 @@ import numpy as np
 
 from tilewright.compile import compile
 from tilewright.errors import InputError
-from tilewright.relay.ir.expr import Expr, Tuple, Var
+from tilewright.relay.ir.expr import Expr, Var
 from tilewright.relay.ir.type_of import tensor_type_of
 from tilewright.relay.ir.visitor import free_vars
-from tilewright.relay.op.gradients.adjoint import adjoints, inline_lets
+from tilewright.relay.op.gradients.adjoint import adjoints
 from tilewright.runtime.threads import default_workers
 from tilewright.target import Target
 from tilewright.training.distribute.buckets import Link, choose_buckets
@@ -36,7 +36,7 @@ from tilewright.training.distribute.ranks import TIMEOUT, Ranks
 from tilewright.training.distribute.reduce import Bucket, Compression, Reducer
 from tilewright.training.distribute.update import Update, make_update
 from tilewright.training.rules.optimizer import Array, Optimizer
-from tilewright.training.step import checked_loss, limit_attrs
+from tilewright.training.step import checked_results, limit_attrs
 from tilewright.training.values import fitting, write_parameters
 
 
@@ -69,15 +69,11 @@ class DistributedTrainer:
         """
         self._ranks = connect_ranks(ranks, timeout)
         self.rank, self.size = self._ranks.rank, self._ranks.size
-        loss, *rest = inline_lets(Tuple([loss, *outputs])).fields  # type: ignore[attr-defined]
-        checked_loss(loss)
-        missing = [p.name for p in parameters if p.name not in values]
-        if missing:
-            raise InputError(f"no initial value for the parameters {', '.join(missing)}")
-        self._inputs = tuple(v for v in free_vars(loss, *rest) if v not in set(parameters))
+        results = checked_results(loss, outputs, parameters, values)
+        self._inputs = tuple(v for v in free_vars(*results) if v not in set(parameters))
         self._names = [p.name for p in parameters]
-        self._results, self._shard = 1 + len(rest), shard
-        groups, stages = self._cut([loss, *rest], parameters, link or Link(), limit_attrs(memory_limit), options)
+        self._results, self._shard = len(results), shard
+        groups, stages = self._cut(results, parameters, link or Link(), limit_attrs(memory_limit), options)
         shapes = [[tensor_type_of(parameters[i]).shape for i in group] for group in groups]
         self.buckets = [Bucket(some, self.size) for some in shapes]
         self._reducers = [Reducer(bucket, self._ranks, compression, shard) for bucket in self.buckets]
