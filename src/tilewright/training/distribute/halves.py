@@ -112,12 +112,13 @@ def best_cut(
     """
     until = list(itertools.accumulate(seconds_of(node, target, threads) for node in post_order(*results)))
 
-    def took(cut: Cut) -> float:
+    def took(cut: Cut) -> tuple[float, float]:
         front, whole = _STEP * until[cut.position], _STEP * until[-1]
         link_seconds = link.latency + sum(tensor_type_of(one).nbytes for one in cut.sent) / link.rate
-        return whole + 2 * link_seconds + (microbatches - 1) * max(front, whole - front, link_seconds)
+        slowest = max(front, whole - front, link_seconds)
+        return whole + 2 * link_seconds + (microbatches - 1) * slowest, slowest  # of one microbatch, equal halves too
 
-    return min(range(len(among)), key=lambda number: (took(among[number]), number))
+    return min(range(len(among)), key=lambda number: (*took(among[number]), number))
 
 
 def _last_uses(order: Sequence[Expr], results: Sequence[Expr]) -> dict[Expr, int]:

@@ -48,13 +48,12 @@ class MpiRanks:
 
     def gather(self, own: Array, into: Array) -> None:
         """Collect `own` of every rank r as `into[r]`."""
-        with self.watched("a collection from all ranks"):
-            self._group.Allgather(self._buffer(own), self._buffer(into))
+        request = self._group.Iallgather(self._buffer(own), self._buffer(into))
+        _Waited(self, request, "a collection from all ranks").wait()
 
     def broadcast(self, array: Array, root: int) -> None:
         """Overwrite `array` by that of rank `root`."""
-        with self.watched(f"values of rank {root}"):
-            self._group.Bcast(self._buffer(array), root)
+        _Waited(self, self._group.Ibcast(self._buffer(array), root), f"values of rank {root}").wait()
 
     def _buffer(self, array: Array) -> list[object]:
         return [array.reshape(-1).view(np.uint8), self._bytes]
@@ -87,10 +86,10 @@ class MpiRanks:
 class _Waited:
     """A message that the ranks' time is kept for."""
 
-    def __init__(self, ranks: MpiRanks, request: Any) -> None:
-        self._ranks, self._request = ranks, request
+    def __init__(self, ranks: MpiRanks, request: Any, what: str = "a message of gradients or values") -> None:
+        self._ranks, self._request, self._what = ranks, request, what
 
     def wait(self) -> None:
-        with self._ranks.watched("a message of gradients or values"):
+        with self._ranks.watched(self._what):
             while not self._request.Test():
                 time.sleep(_PAUSE)
