@@ -31,10 +31,17 @@ class GlooRanks:
                     "no rank is set for ranks='gloo': start the program by `torchrun --nproc-per-node N program.py`"
                 )
             with self.reported("the start"):
-                group.init_process_group("gloo", timeout=datetime.timedelta(seconds=timeout))
+                self._start(datetime.timedelta(seconds=timeout))
             atexit.register(self._leave)  # else its threads abort the process at the end
         self.rank: int = group.get_rank()
         self.size: int = group.get_world_size()
+
+    def _start(self, timeout: datetime.timedelta) -> None:
+        """Meet the other ranks by addresses of this start: a store of torchrun may have those of the one before too."""
+        group = self._torch.distributed
+        store, rank, size = next(group.rendezvous("env://", timeout=timeout))
+        store = group.PrefixStore(f"start {os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        group.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timeout)
 
     def send(self, array: Array, to: int) -> Message:
         """Begin to send `array`."""
