@@ -112,8 +112,11 @@ def limit_attrs(memory_limit: int | None) -> dict[str, int]:
 def checked_results(
     loss: Expr, outputs: Sequence[Expr], parameters: Sequence[Var], values: Collection[str]
 ) -> list[Expr]:
-    """Loss and outputs without lets. Raises as `checked_loss`, and `InputError` for a parameter without a value."""
-    results = list(inline_lets(Tuple([loss, *outputs])).fields)  # type: ignore[attr-defined]
+    """Loss and outputs without lets, with attention as `training_step` has it.
+
+    Raises as `checked_loss`, and `InputError` for a parameter without a value.
+    """
+    results = list(children(with_differentiable_attention(inline_lets(Tuple([loss, *outputs])))))
     checked_loss(results[0])
     missing = [p.name for p in parameters if p.name not in values]
     if missing:
