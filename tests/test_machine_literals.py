@@ -189,6 +189,7 @@ ALLOWED = {
     ),
     "a range of integers or floats": (
         "codegen/llvm/byte_lookup.py:ENTRIES",
+        "codegen/llvm/memory.py:_LOWEST",
         "codegen/llvm/saturation.py:_LARGEST",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST",
         "relay/transform/quantize/fake_quantization_to_integer.py:_MOST_TERMS",

@@ -106,6 +106,23 @@ def test_a_sum_in_memory_stays_in_a_register(loop):
     assert "ups" not in inner, "the inner loop moves the sum to or from memory"
 
 
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_webassembly_adds_constants_to_addresses_in_the_load(loop, is_reversed):
+    target, k, one = Target("wasm -mattr=+relaxed-simd"), Var("k"), op.const(1)
+    x, y, tile = Buffer("x", (8192,)), Buffer("y", (16,)), Buffer("tile", (16,), scope="local")
+    start = 4000 - k * 16 if is_reversed else k * 16
+    lanes = [Ramp(op.const(4 * i), one, 4) for i in range(4)]
+    clear = [BufferStore(tile, op.const(0.0, "float32x4"), (lane,)) for lane in lanes]
+    loads = [BufferLoad(x, (Ramp(start + 1000 * i, one, 4),)) for i in range(4)]
+    add = [BufferStore(tile, BufferLoad(tile, (at,)) + value, (at,)) for at, value in zip(lanes, loads, strict=True)]
+    back = [BufferStore(y, BufferLoad(tile, (lane,)), (lane,)) for lane in lanes]
+    body = Allocate(tile, seq(*clear, loop(k, 128, seq(*add)), *back))
+    code = assembly(emit([PrimFunc("f", [x, y], body)], target), target)
+    inner = code[code.index("loop") : code.index("end_loop")]
+    assert inner.count("v128.load") == 4
+    assert inner.count("i32.add") <= 3, "counters of the pointer and the loop; no address of a load"
+
+
 def test_object_code_is_deterministic(loop):
     target = Target.host()
     text = emit([tiled_product(loop, 4, 2, 8)], target)

@@ -22,6 +22,9 @@ from tilewright.tir import op
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.expr import Expr, IntImm
 
+#: Bytes of the memory of WebAssembly below all buffers, those of the stack: so few do not wrap.
+_LOWEST = 1 << 20
+
 
 # ---------------------------------------------------------------------------------------------------- addresses
 def split_index(index: Expr) -> tuple[list[tuple[Expr, int]], int]:
@@ -185,12 +188,32 @@ def address(b: FunctionBuilder, buffer: Buffer, index: Expr, extra: int = 0) -> 
     """The address of ``buffer[index + extra]`` (both in elements)."""
     element = element_type(buffer.dtype)
     pointer, constant = _row(b, buffer, index)
-    if constant + extra == 0:
+    offset, flag = constant + extra, ""
+    if b.index == "i32":
+        rises = _rises(b, index)
+        if pointer.text != b.buffers[buffer].text:
+            pointer, begin = _beginning(b, pointer, element, 0 if rises else offset)
+            offset -= begin
+        flag = " nuw" if offset >= 0 and (rises or offset * buffer.dtype.itemsize < _LOWEST) else ""
+    if offset == 0:
         return pointer
-    offset = constant + extra
-    # a machine of 32-bit addresses adds constants to them without wrapping, if LLVM may have it do so
-    flag = " nuw" if b.index == "i32" and offset >= 0 and _rises(b, index) else ""
     return b.defined_once(f"getelementptr{flag} {element}, ptr {pointer.text}, {b.index} {offset}", pointer)
+
+
+def _beginning(b: FunctionBuilder, row: Value, element: str, offset: int) -> tuple[Value, int]:
+    """An address to which constants are added without wrapping, and its offset from `row`: that of its first access.
+
+    A load of a machine of 32-bit addresses adds a constant that LLVM knows not to wrap. It would take such constants
+    into loop counters instead, so what they are added to is opaque.
+    """
+    begin = b.memo.get(("begin", row.text))
+    if begin is None:
+        begin = row._replace(text=str(offset))
+        b.remember(("begin", row.text), begin)
+    if begin.text != "0":
+        row = b.defined_once(f"getelementptr {element}, ptr {row.text}, {b.index} {begin.text}", row)
+    callee = b.module.declare("llvm.strip.invariant.group.p0", "ptr", "ptr")
+    return b.defined_once(f"call ptr {callee}(ptr {row.text})", row), int(begin.text)
 
 
 def _rises(b: FunctionBuilder, index: Expr) -> bool:
