@@ -2,9 +2,9 @@
 //
 //     node compare.mjs JOB.json        JOB: { folder, inputs: [{ name, dtype, shape, file }], files, seconds, ort, onnx }
 //
-// Prints one JSON object: by engine the least wall time and the mean user time of a run in milliseconds, the time from
-// nothing to the first result, and the file that its first output was written to. `ort` is the folder of the package
-// onnxruntime-web, or absent.
+// Prints one JSON object: by engine the least wall time of a run in milliseconds, the least time of the processor in a turn
+// for each of its runs, the time from nothing to the first result, and the file that its first output was written to.
+// `ort` is the folder of the package onnxruntime-web, or absent.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -17,7 +17,7 @@ const feeds = Object.fromEntries(job.inputs.map(({ name, dtype, shape, file }) =
 }));
 
 async function own(file) {
-  const model = await load(pathToFileURL(`${job.folder}/${file}`));
+  const model = await load(pathToFileURL(`${job.folder}/${file}`), { threads: 1 });
   return async () => Object.values(await model.run(feeds)).map(({ data }) => data);
 }
 
@@ -44,7 +44,7 @@ for (const [name, make] of Object.entries(makers)) {
     const outputs = await runs[name]();
     const file = `${job.folder}/${name}.out`;
     writeFileSync(file, new Uint8Array(outputs[0].buffer, outputs[0].byteOffset, outputs[0].byteLength));
-    found[name] = { first: performance.now() - start, wall: Infinity, user: 0, runs: 0, file };
+    found[name] = { first: performance.now() - start, wall: Infinity, cpu: Infinity, file };
   } catch (error) {
     found[name] = { error: String(error.message ?? error) };
     delete runs[name];
@@ -59,16 +59,15 @@ for (const [name, run] of Object.entries(runs)) { // warm: an engine's tiers
 const end = performance.now() + 1000 * job.seconds;
 for (let turn = 0; turn < 3 || performance.now() < end; turn++) {
   for (const [name, run] of Object.entries(runs)) {
-    const one = found[name], cpu = process.cpuUsage();
+    const one = found[name], before = process.cpuUsage();
     for (let i = 0; i < one.batch; i++) {
       const start = performance.now();
       await run();
       one.wall = Math.min(one.wall, performance.now() - start);
     }
-    one.user += process.cpuUsage(cpu).user / 1000;
-    one.runs += one.batch;
+    const { user, system } = process.cpuUsage(before); // the share of each is guessed by the kernel
+    one.cpu = Math.min(one.cpu, (user + system) / 1000 / one.batch);
   }
 }
-for (const name of Object.keys(runs)) found[name].user /= found[name].runs;
 console.log(JSON.stringify(found));
 process.exit(0);

@@ -2,8 +2,8 @@
 
     python bench/web/networks.py build/networks/mlp.onnx … --ort NODE_MODULES/onnxruntime-web [--node NODE]
 
-Engines run in turns in one process of Node: the least wall time of a run, and the mean of its user time, by which the
-ratios are, in milliseconds.
+Engines run in turns in one process of Node: the least wall time of a run, and the least time of the processor in a turn
+for each of its runs, by which the ratios are, in milliseconds.
 Deviations are those of the first output from onnxruntime's, over its largest magnitude.
 """
 
@@ -83,15 +83,15 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     for path in options.models:
         found = measure(path, options)
-        base = found.get(_RUNS, {}).get("user", math.nan)
+        base = found.get(_RUNS, {}).get("cpu", math.nan)
         for name, one in found.items():
             if "error" in one:
                 print(f"{path.stem:20} {name:20} {one['error']}")
                 continue
-            ratio = base / max(one["user"], 1e-3)
+            ratio = base / max(one["cpu"], 1e-3)
             ratios.setdefault(name, []).append(ratio)
             size = f"{one['bytes'] / 1000:8.1f} kB" if "bytes" in one else " " * 11
-            print(f"{path.stem:20} {name:20} wall {one['wall']:9.3f} user {one['user']:9.3f} first {one['first']:8.1f} "
+            print(f"{path.stem:20} {name:20} wall {one['wall']:9.3f} cpu {one['cpu']:9.3f} first {one['first']:8.1f} "
                   f"{size} off by {one['deviation']:.1e} {ratio:6.2f} x")  # fmt: skip
         sys.stdout.flush()
     for name, values in ratios.items():
