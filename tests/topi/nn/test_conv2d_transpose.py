@@ -36,7 +36,7 @@ def test_what_is_not_finite_reaches_only_what_reads_it(layout: str, taps: int, s
         out = topi.nn.conv2d_transpose_nchw(x, w, strides, pads)
     else:
         blocked = data.reshape(1, 2, 8, 6, 7).transpose(0, 1, 3, 4, 2)
-        filters = kernel.reshape(2, 8, 1, 8, taps, taps).transpose(2, 0, 4, 5, 1, 3)
+        filters = kernel.reshape(2, 8, 1, 8, taps, taps).transpose(2, 4, 5, 0, 1, 3)
         operands = [np.ascontiguousarray(blocked), np.ascontiguousarray(filters)]
         x, w = placeholders(operands)
         out = topi.nn.conv2d_transpose_NCHWc(x, w, strides, pads)

@@ -217,8 +217,16 @@ def conv2d_transpose_layout(attrs: Attrs, layouts: Layouts, types: Types, backen
     out_block = backend.channel_block(types[1].shape[0])
     if attrs.groups != 1 or in_block is None or out_block is None:
         return None
-    data, kernel = f"NCHW{in_block}c", f"OIHW{in_block}i{out_block}o"
-    return LayoutChoice((data, kernel), f"NCHW{out_block}c", attrs.replace(data_layout=data, kernel_layout=kernel))
+    data, kernel = f"NCHW{in_block}c", f"OHWI{in_block}i{out_block}o"
+    altered = attrs.replace(data_layout=data, kernel_layout=kernel)
+
+    def rewrite(call: Call, inputs: Sequence[Expr]) -> Call:
+        orders = {"src_layout": "OIHW", "dst_layout": kernel}
+        return Call(
+            call.op, [inputs[0], Call(get("layout_transform"), [inputs[1]], orders, call.span)], altered, call.span
+        )
+
+    return LayoutChoice((data, "OIHW"), f"NCHW{out_block}c", altered, rewrite=rewrite)
 
 
 def follow_layout_attr(attrs: Attrs, layouts: Layouts, types: Types, backend: GraphBackend) -> LayoutChoice | None:

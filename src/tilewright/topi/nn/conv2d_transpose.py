@@ -159,15 +159,16 @@ def conv2d_transpose_NCHWc(
     output_padding: Sequence[int] = (0, 0),
     out_dtype: str = "",
 ) -> Tensor:
-    """The same of `data` [N, C/ib, H, W, ib] with `kernel` [O/ob, C/ib, KH, KW, ib, ob] to [N, O/ob, OH, OW, ob].
+    """The same of `data` [N, C/ib, H, W, ib] with `kernel` [O/ob, KH, KW, C/ib, ib, ob] to [N, O/ob, OH, OW, ob].
 
-    Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, SW, QW, ob] with the reduction axes ic_outer, jh, jw,
-    ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases.
+    Stages: data_pad, conv2d_transpose_phases [N, O/ob, QH, SH, SW, QW, ob] with the reduction axes jh, jw, ic_outer,
+    ic_inner, and conv2d_transpose_NCHWc, which interleaves the phases. A tap's weights of all channels lie together, as
+    those of a phase are some taps of many.
     """
     n, ico, h, w, ib = extents(data)
-    true_taps = extents(kernel)[2:4]
-    kernel = whole_phases(kernel, strides, (2, 3))
-    oco, _, *taps, _, ob = extents(kernel)
+    true_taps = extents(kernel)[1:3]
+    kernel = whole_phases(kernel, strides, (1, 2))
+    oco, *taps, _, _, ob = extents(kernel)
     rows, columns = _taps((h, w), taps, true_taps, strides, padding, output_padding)
     padded = pad(data, (0, 0, rows.before, columns.before, 0), (0, 0, rows.after, columns.after, 0))
     wide = sum_dtype(data, out_dtype)
@@ -176,9 +177,9 @@ def conv2d_transpose_NCHWc(
 
     def body(b: Any, f: Any, y: Any, r: Any, t: Any, x: Any, block: Any) -> Any:
         (iy, ky), (ix, kx) = rows.read(y, r, ry), columns.read(x, t, rx)
-        value, weight = padded(b, outer, iy, ix, inner), kernel(f, outer, ky, kx, inner, block)
+        value, weight = padded(b, outer, iy, ix, inner), kernel(f, ky, kx, outer, inner, block)
         present = _present((ky, kx), true_taps, strides)
-        return te.sum(value.astype(wide) * weight.astype(wide), axis=[outer, ry, rx, inner], where=present)
+        return te.sum(value.astype(wide) * weight.astype(wide), axis=[ry, rx, outer, inner], where=present)
 
     phases = te.compute(
         (n, oco, rows.quotients, strides[0], strides[1], columns.quotients, ob),

@@ -266,7 +266,7 @@ TEMPLATES = {
     ),
     "conv2d_transpose_NCHWc": (
         lambda x, w: topi.nn.conv2d_transpose_NCHWc(x, w, (2, 2), (1, 1, 1, 1), (0, 0), "float32"),
-        [_blocked(1, 1, 5, 6, 16), _blocked(2, 1, 4, 4, 16, 16, seed=1)],
+        [_blocked(1, 1, 5, 6, 16), _blocked(2, 4, 4, 1, 16, 16, seed=1)],
     ),
     "conv2d_nchw": (
         lambda x, w: topi.nn.conv2d_nchw(x, w, (1, 1), (1, 1, 1, 1)),

@@ -165,10 +165,10 @@ def test_conv2d_transpose_blocked(check, onnxruntime_node, seed):
     (expected,) = onnxruntime_node("ConvTranspose", [data, weight], pads=pads, **attrs)
     call = op.nn.conv2d_transpose(
         const(layout_transform(data, "NCHW", "NCHW2c")),
-        const(layout_transform(weight, "IOHW", "OIHW2i3o")),
+        const(layout_transform(weight, "IOHW", "OHWI2i3o")),
         padding=pads,
         data_layout="NCHW2c",
-        kernel_layout="OIHW2i3o",
+        kernel_layout="OHWI2i3o",
         **attrs,
     )
     check(call, layout_transform(expected, "NCHW", "NCHW3c"), rtol=1e-4, atol=1e-4)

@@ -18,8 +18,6 @@ the kernel before, where that was shared so too, and which no other core has to 
 
 from __future__ import annotations
 
-import math
-
 from tilewright import te
 from tilewright.backend.cpu.schedule.common import BLOCKS_AHEAD, fetch_ahead, parallel_outer, vectorize_lanes
 from tilewright.backend.cpu.schedule.conv2d_cost import (
@@ -116,7 +114,7 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     """Schedule `conv` (tag conv2d_transpose_NCHWc) and its epilogue: each phase of the strides is a convolution.
 
     Rows and columns are split by the strides; a register tile is positions of one phase. With `ahead` it prefetches its
-    weights some channels early: a phase's taps lie apart, in pieces too short for a prefetcher to follow.
+    weights some channels early.
     """
     for operand in conv.op.input_tensors:
         schedule_pad_at_root(s, operand, target)
@@ -141,7 +139,7 @@ def schedule_conv2d_transpose(s: te.Schedule, conv: te.Tensor, out: te.Tensor, t
     s[accumulator].reorder(batch, row_phase, column_phase, *reduction, row, column, channel, lane)
     if config.get("ahead"):
         kernel = operands_of(conv)[1]
-        s[accumulator].prefetch(kernel, reduction[-1], BLOCKS_AHEAD * math.prod(shape_of(kernel)[2:5]))
+        s[accumulator].prefetch(kernel, reduction[-1], BLOCKS_AHEAD * shape_of(kernel)[4])
     _keep_in_registers(s, accumulator, [row, column, channel], lane, block, target)
 
 

@@ -237,9 +237,9 @@ def _transpose_blocks(attrs: Attrs) -> tuple[int, int] | None:
         first = layouts[1].index("I") < layouts[1].index("O")
         require(first or attrs["groups"] == 1, "a grouped transposed convolution takes a kernel with I before O")
         return None
-    data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"OIHW(\d+)i(\d+)o", layouts[1])
+    data, kernel = re.fullmatch(r"NCHW(\d+)c", layouts[0]), re.fullmatch(r"OHWI(\d+)i(\d+)o", layouts[1])
     blocked = data is not None and kernel is not None and data[1] == kernel[1]
-    known = "orders of NCHW with orders of IOHW, or NCHW{i}c with OIHW{i}i{o}o are supported"
+    known = "orders of NCHW with orders of IOHW, or NCHW{i}c with OHWI{i}i{o}o are supported"
     require(blocked, f"layouts {layouts}; {known}")
     assert kernel is not None
     return int(kernel[1]), int(kernel[2])
