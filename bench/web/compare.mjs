@@ -53,11 +53,11 @@ for (const [name, make] of Object.entries(makers)) {
 for (const [name, run] of Object.entries(runs)) { // warm: an engine's tiers
   const start = performance.now();
   let count = 0;
-  for (; performance.now() - start < 300 || count < 2; count++) await run();
+  for (; performance.now() - start < 300 || count < 1; count++) await run();
   found[name].batch = Math.max(1, Math.round((BATCH * count) / (performance.now() - start)));
 }
 const end = performance.now() + 1000 * job.seconds;
-for (let turn = 0; turn < 3 || performance.now() < end; turn++) {
+for (let turn = 0; turn < 2 || performance.now() < end; turn++) {
   for (const [name, run] of Object.entries(runs)) {
     const one = found[name], before = process.cpuUsage();
     for (let i = 0; i < one.batch; i++) {
