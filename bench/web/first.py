@@ -4,8 +4,8 @@
 
 Each engine has a fresh Chromium with an empty profile, in turns: the least and the median milliseconds to the first
 result, and the longest task on the page's main thread from 50 ms on (a `longtask` of the browser; 0 if there is none),
-the least over the turns, as other work on the machine stretches tasks. onnxruntime-web runs on the page, and in a
-worker of its own (`proxy`), as Tilewright does by default.
+the least and the most over the turns, as other work on the machine stretches tasks. onnxruntime-web runs on the page,
+and in a worker of its own (`proxy`), as Tilewright does by default.
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def main() -> None:
             if not good:
                 print(f"{path.stem:20} {engine:24} {visits[-1]['error']}")
                 continue
-            times, longest = [one["first"] for one in good], min(max(one["tasks"], default=0) for one in good)
+            times, longest = [one["first"] for one in good], [max(one["tasks"], default=0) for one in good]
             print(f"{path.stem:20} {engine:24} first {min(times):8.0f} median {statistics.median(times):8.0f} "
-                  f"longest task {longest:6.0f} of {len(good)} turns")  # fmt: skip
+                  f"longest task {min(longest):6.0f} to {max(longest):.0f} of {len(good)} turns")  # fmt: skip
         sys.stdout.flush()
 
 
