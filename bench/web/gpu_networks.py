@@ -42,7 +42,7 @@ class _Bench:
     def __init__(self, folder: str, onnx: Path, feeds: dict[str, np.ndarray], options: argparse.Namespace) -> None:
         self.feeds, self.onnx, self.folders = list(feeds.values()), onnx, {"model": folder, "ort": options.ort}
         inputs = [{"name": name, "dtype": str(x.dtype), "shape": x.shape} for name, x in feeds.items()]
-        self.job = {"inputs": inputs, "turns": options.turns, "ort": bool(options.ort)}
+        self.job = {"inputs": inputs, "turns": options.turns, "ort": bool(options.ort), "count": options.count}
         self.browser = 0
         self.done, self.found, self.outputs = threading.Event(), dict[str, Any](), dict[str, bytes]()
 
@@ -156,6 +156,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--ort", help="the folder of the package onnxruntime-web")
+    parser.add_argument("--count", action="store_true", help="count launches and run none of them")
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--adapter", default="swiftshader")
     parser.add_argument("--flag", action="append", default=[], help="a further flag of Chromium")
@@ -173,7 +174,7 @@ def main() -> None:
             print(f"{path.stem:20} {name:16} {times} "
                   f"launches {one.get('launches', 0):4} off by {one.get('deviation', math.nan):.1e}")  # fmt: skip
         if all("cpu" in found.get(name, {}) for name in ("tilewright", "onnxruntime-web")):
-            ratios.append(found["onnxruntime-web"]["cpu"] / max(1, found["tilewright"]["cpu"]))
+            ratios.append(max(1, found["onnxruntime-web"]["cpu"]) / max(1, found["tilewright"]["cpu"]))
             print(f"{path.stem:20} {ratios[-1]:.2f} x")
         sys.stdout.flush()
     if ratios:

@@ -78,6 +78,36 @@ def test_copies_bytes_and_wide_integers(opened: Any) -> None:
     np.testing.assert_array_equal(model.run({"n": n, "b": b})[0], n)  # the model is still there
 
 
+def open_sizes() -> Any:
+    """Images of any size: windows, a softmax, a copy, outputs of several shapes; and an LSTM over any time."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (8, 3, 3, 3), "W": (1, 20, 6), "R": (1, 20, 5)}
+    weights = {name: (rng.standard_normal(shape) * 0.3).astype("float32") for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Softmax", ["c"], ["s"], axis=1),
+        helper.make_node("Concat", ["s", "c"], ["joined"], axis=0),
+        helper.make_node("Identity", ["x"], ["same"]),
+        helper.make_node("LSTM", ["t", "W", "R"], ["states", ""], hidden_size=5),
+    ]
+    inputs = {"x": (TensorProto.FLOAT, ["N", 3, "H", "W"]), "t": (TensorProto.FLOAT, ["T", "N", 6])}
+    outputs = dict.fromkeys(("joined", "same", "states"), (TensorProto.FLOAT, None))
+    return make_model(nodes, inputs, outputs, weights)  # type: ignore[arg-type]
+
+
+def test_open_sizes_in_chromium(opened: Any) -> None:
+    model, here = opened(open_sizes()), tw.compile(open_sizes(), cache=False)
+    rng = np.random.default_rng(1)
+    for n, height, width, time in ((1, 12, 10, 4), (2, 7, 33, 1), (3, 40, 24, 9), (1, 12, 10, 4)):
+        shapes = {"x": (n, 3, height, width), "t": (time, n, 6)}
+        feeds = {name: rng.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+        for got, want in zip(model.run(feeds), here.run(feeds), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    feeds["t"] = feeds["t"][:, [0, 0]]
+    with pytest.raises(InputError, match="axis 1"):
+        model.run(feeds)
+
+
 def test_a_browser_without_webgpu_says_what_to_enable() -> None:
     try:
         program_of("chromium")
@@ -100,8 +130,6 @@ def test_node_without_webgpu_and_the_files(tmp_path: Path) -> None:
 
 
 def test_what_is_not_written(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=r"sizes are open \(N\).*--input-shapes"):
-        compiled(perceptron("N")).export_web(tmp_path)
     with pytest.raises(TargetError, match="for the web compile for wasm or webgpu"):
         WebGpuModel.of(tw.compile(perceptron(), cache=False)).export_web(tmp_path)
     assert not list(tmp_path.iterdir())

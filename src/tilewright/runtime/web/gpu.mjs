@@ -1,4 +1,4 @@
-// The second part: models on the browser's GPU, by WebGPU.
+// The third part: models on the browser's GPU, by WebGPU.
 
 // Limits of a device that models come to; as much of each is requested as the adapter has.
 const LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage",
@@ -8,6 +8,8 @@ const ENDING = ".webgpu.json";
 const USAGE = { weights: "STORAGE COPY_SRC COPY_DST", arena: "STORAGE COPY_SRC COPY_DST", inputs: "STORAGE COPY_SRC COPY_DST",
   outputs: "STORAGE COPY_SRC COPY_DST", bounce: "COPY_SRC COPY_DST", results: "COPY_DST MAP_READ", scalars: "UNIFORM" };
 const SPACES = ["weights", "arena", "inputs", "outputs"]; // by number in the arguments of launches
+const SCOPES = ["validation", "out-of-memory"]; // of errors; popped in reverse
+const KEPT = 16; // sets of sizes whose steps are kept
 const words = (bytes) => Math.max(4, up(bytes, 4));
 
 /** What to do where there is no WebGPU; "" where there is. */
@@ -48,7 +50,7 @@ export class Model extends Fed {
     let about;
     try {
       about = JSON.parse(new TextDecoder().decode(await read(source)));
-      if (about.format !== 1) throw new Error("it is of another version of Tilewright than this file");
+      if (about.format !== 2) throw new Error("it is of another version of Tilewright than this file");
     } catch (error) {
       if (error instanceof TilewrightError) throw error;
       throw new TilewrightError(`${source.href ?? "the model"} is no model for WebGPU: ${error.message}`);
@@ -71,33 +73,65 @@ export class Model extends Fed {
     this.outputs = about.outputs;
     this.threads = 1;
     this.device = `WebGPU (${[info?.vendor, info?.architecture, info?.description].filter(Boolean).join(", ")})`;
-    this.dispatches = about.steps.filter((step) => step.length > 3).length;
     this._about = about;
+    this._buffers = {};
+    this._laid = new Map(); // by the shapes of inputs: steps that are bound to buffers
     this._gpu = gpu;
     this._turn = Promise.resolve();
+    gpu.addEventListener("uncapturederror", ({ error }) => { this._lost ??= `${this.device}: an error: ${error.message}`; });
     gpu.lost.then(({ message }) => { this._lost ??= `the GPU stopped: ${message}; load the model again`; });
   }
 
   /** Buffers, pipelines and bind groups; the weights are uploaded. */
   async _build(weights) {
-    const gpu = this._gpu, { sizes, kernels, steps } = this._about;
-    gpu.pushErrorScope("validation");
-    gpu.pushErrorScope("out-of-memory");
-    this._buffers = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name,
-      this._buffer(name, size, name === "weights")]));
-    if (sizes.weights) {
-      const whole = new Uint8Array(this._buffers.weights.getMappedRange());
-      await weightsOf(weights, sizes.weights, (part, position) => whole.set(part, position));
-    }
-    this._buffers.weights.unmap();
+    for (const kind of SCOPES) this._gpu.pushErrorScope(kind);
+    const gpu = this._gpu, { kernels, weights: [size, starts] } = this._about;
+    this._weights = parts(size, starts, gpu.limits.maxBufferSize).map(([start, end]) =>
+      ({ start, end, buffer: this._buffer("weights", end - start, true) }));
+    if (size) await weightsOf(weights, size, (part, position) => this._store(part, position));
+    for (const { buffer } of this._weights) buffer.unmap();
     const modules = this._about.sources.map((rest) => gpu.createShaderModule({ code: this._about.shared + rest }));
-    const pipelines = await Promise.all(kernels.map(([module, entryPoint]) =>
+    this._pipelines = await Promise.all(kernels.map(([module, entryPoint]) =>
       gpu.createComputePipelineAsync({ layout: "auto", compute: { module: modules[module], entryPoint } })));
-    this._steps = steps.map((step) => this._step(step, pipelines));
+    await this._checked();
+    if (!this._about.open) await this._fixed(this.inputs.map(({ shape }) => shape));
+  }
+
+  /** Raise what went wrong since the scopes for errors were opened. */
+  async _checked() {
     for (const what of ["out of its memory", "an error"]) {
-      const error = await gpu.popErrorScope();
+      const error = await this._gpu.popErrorScope();
       if (error) throw new TilewrightError(`${this.device}: ${what}: ${error.message}`);
     }
+  }
+
+  /** Bytes of the weights from `position` on, into the buffers that have them. */
+  _store(bytes, position) {
+    for (const part of this._weights) {
+      const first = Math.max(position, part.start), last = Math.min(position + bytes.length, part.end);
+      part.mapped ??= new Uint8Array(part.buffer.getMappedRange());
+      if (first < last) part.mapped.set(bytes.subarray(first - position, last - position), first - part.start);
+    }
+  }
+
+  /** Sizes, offsets and bound steps for inputs of these shapes. Buffers grow; what is bound to smaller ones is dropped. */
+  async _fixed(shapes) {
+    const key = shapes.join(";"), found = this._laid.get(key);
+    if (found) return found;
+    const fixed = this._about.open ? fixedFor(this._about, shapes) : { ...this._about, shapes: this.outputs.map(({ shape }) => shape) };
+    for (const kind of SCOPES) this._gpu.pushErrorScope(kind);
+    for (const [name, size] of Object.entries(fixed.sizes)) {
+      if (this._buffers[name]?.size >= words(size)) continue;
+      this._buffers[name]?.destroy();
+      this._buffers[name] = this._buffer(name, size);
+      this._laid.clear();
+    }
+    if (this._laid.size === KEPT) this._laid.delete(this._laid.keys().next().value);
+    this.dispatches = fixed.steps.filter((step) => step.length > 3).length;
+    const bound = { ...fixed, steps: fixed.steps.map((step) => this._step(step)) };
+    await this._checked();
+    this._laid.set(key, bound);
+    return bound;
   }
 
   _buffer(name, size, mappedAtCreation = false) {
@@ -114,8 +148,12 @@ export class Model extends Fed {
   }
 
   /** A function that encodes a launch [kernel, grid, ranges, scalars], or a copy of a range [from, to, bytes]. */
-  _step(step, pipelines) {
-    const resource = ([space, offset, size]) => ({ buffer: this._buffers[SPACES[space]], offset, size: words(size) });
+  _step(step) {
+    const resource = ([space, offset, size]) => {
+      if (space) return { buffer: this._buffers[SPACES[space]], offset, size: words(size) };
+      const part = this._weights.find(({ start, end }) => start <= offset && offset < Math.max(end, 1));
+      return { buffer: part.buffer, offset: offset - part.start, size: words(size) };
+    };
     if (step.length === 3) {
       const [from, to] = [resource(step[0]), resource(step[1])], size = words(step[2]);
       return { copy: (encoder) => {
@@ -125,7 +163,7 @@ export class Model extends Fed {
         encoder.copyBufferToBuffer(source, start, to.buffer, to.offset, size);
       } };
     }
-    const [kernel, grid, ranges, scalars] = step, pipeline = pipelines[kernel], name = this._about.kernels[kernel][1];
+    const [kernel, grid, ranges, scalars] = step, pipeline = this._pipelines[kernel], name = this._about.kernels[kernel][1];
     this._limit("maxComputeWorkgroupsPerDimension", Math.max(...grid), `blocks of ${name}`);
     const resources = ranges.map(resource);
     for (const { size } of resources) this._limit("maxStorageBufferBindingSize", size, `bytes of an array of ${name}`);
@@ -154,7 +192,8 @@ export class Model extends Fed {
 
   async _run(values) {
     if (this._lost) throw new TilewrightError(this._lost);
-    const gpu = this._gpu, { results, outputs, inputs } = this._buffers, { offsets, sizes } = this._about;
+    const { offsets, sizes, steps, shapes } = await this._fixed(values.map(({ shape }) => shape));
+    const gpu = this._gpu, { results, outputs, inputs } = this._buffers;
     values.forEach(({ data }, i) => {
       if (data instanceof BigInt64Array || data instanceof BigUint64Array) narrow(this.inputs[i], data);
       const bytes = asBytes(data), rest = bytes.length % 4;
@@ -164,7 +203,7 @@ export class Model extends Fed {
     });
     const encoder = gpu.createCommandEncoder();
     let pass;
-    for (const { launch, copy } of this._steps) {
+    for (const { launch, copy } of steps) {
       if (launch) launch(pass ??= encoder.beginComputePass());
       else {
         pass?.end();
@@ -176,14 +215,15 @@ export class Model extends Fed {
     encoder.copyBufferToBuffer(outputs, 0, results, 0, words(sizes.outputs));
     gpu.queue.submit([encoder.finish()]);
     try {
-      await results.mapAsync(GPUMapMode.READ);
+      await results.mapAsync(GPUMapMode.READ, 0, words(sizes.outputs));
     } catch (error) {
       throw new TilewrightError(this._lost ?? `${this.device}: the results cannot be read: ${error.message}`);
     }
-    const found = results.getMappedRange().slice(0);
+    if (this._lost) throw new TilewrightError(this._lost);
+    const found = results.getMappedRange(0, words(sizes.outputs)).slice(0);
     results.unmap();
-    return Object.fromEntries(this.outputs.map(({ name, dtype, shape }, i) => [name,
-      { data: new ARRAYS[dtype](found, offsets.outputs[i], product(shape)).slice(), shape: [...shape], dtype }]));
+    return Object.fromEntries(this.outputs.map(({ name, dtype }, i) => [name, { dtype, shape: [...shapes[i]],
+      data: new ARRAYS[dtype](found, offsets.outputs[i], product(shapes[i])).slice() }]));
   }
 
   /** Free the GPU's memory; the model cannot be run any more. */
@@ -191,6 +231,17 @@ export class Model extends Fed {
     this._lost ??= "the model was closed: load it again";
     this._gpu.destroy();
   }
+}
+
+/** Ranges [start, end] of the weights, cut where a tensor starts, each no longer than `most` where that can be. */
+function parts(size, starts, most) {
+  const found = [[0, 0]];
+  for (const end of [...starts.filter((start) => start > 0), size]) {
+    const last = found.at(-1);
+    if (end - last[0] > most && last[1] > last[0]) found.push([last[1], end]);
+    else last[1] = end;
+  }
+  return found;
 }
 
 /** Refuse integers of 64 bits that kernels, which compute with their low words, would change. */

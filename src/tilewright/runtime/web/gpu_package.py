@@ -2,7 +2,8 @@
 
 The steps are those that the runtime in Python records. Memory is four buffers, of weights, arena, inputs and outputs,
 with the offset of each tensor known here; `gpu.mjs` binds ranges of them to pipelines once, and encodes one command
-buffer a run.
+buffer a run. Where sizes are open, the plan and the functions are written as they are, and `gpu_sizes.mjs` finds the
+steps for the sizes of a run.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ import numpy as np
 
 from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.gpu.api import Copy, Launch
+from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.noted_steps import NotedSteps, Range, codes_for, noted_steps
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, round_up
+from tilewright.runtime.plan import ExecutionPlan
+from tilewright.runtime.shape_program import expression_text, is_condition
 from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.web.description import tensors
 from tilewright.runtime.web.package import check_name, filled, texts_beside, write_files
+from tilewright.support.dtype import DType
 
 #: The parts of the ES module.
-_RUNTIME = ("files.mjs", "gpu.mjs")
+_RUNTIME = ("files.mjs", "gpu_sizes.mjs", "gpu.mjs")
 #: The kinds of memory by their numbers in the steps.
 _SPACES = ("weights", "arena", "inputs", "outputs")
 
@@ -56,32 +61,68 @@ def description(manifest: Manifest, code: bytes, weights: int) -> dict[str, Any]
             f"is not written for pages{_of_the_host(manifest)}: compile it for a device, or for WebGPU without these"
         )
     (plan,) = manifest.plans
-    if plan.dynamic is not None:
-        names = ", ".join(dim.name for dim in plan.dynamic.dims)
-        raise UnsupportedError(
-            f"sizes are open ({names}), and WebGPU's steps need them: fix them, as by --input-shapes"
-        )
-    noted = noted_steps(plan, code, weights)
-    sources = [one.source for one in codes_for(code)]
+    codes = codes_for(code)
+    found = _fixed(plan, code, weights) if plan.dynamic is None else _open(plan, codes)
+    text_of = {name: number for number, one in enumerate(codes) for name in one.kernel_names}
+    sources = [one.source for one in codes]
     shared = os.path.commonprefix(sources) if len(sources) > 1 else ""  # noqa: RUF071 - texts, no paths
     shared = shared[: shared.rfind("\n") + 1]
-    offsets, ends = {}, {}
-    for space, specs in (("inputs", plan.inputs), ("outputs", plan.outputs)):
-        offsets[space], ends[space] = _offsets(specs, plan.alignment)
-    kernels, steps, bounce = _steps(noted, code, offsets, plan.inputs, plan.outputs)
     return {
-        "format": 1,
+        "format": 2,
         "version": manifest.tilewright_version,
         "target": manifest.target,
         "inputs": tensors(plan.inputs),
         "outputs": tensors(plan.outputs),
-        "sizes": {"weights": weights, "arena": plan.arena_bytes, **ends, "bounce": bounce, "results": ends["outputs"]},
-        "offsets": offsets,
-        "kernels": kernels,
-        "steps": steps,
+        "weights": [weights, sorted({a.offset for call in plan.kernels for a in call.args if a.space == "weights"})],
+        **found,
+        "kernels": [[text_of[name], name] for name in found["kernels"]],
         "shared": shared,
         "sources": [source.removeprefix(shared) for source in sources],
     }
+
+
+def _fixed(plan: ExecutionPlan, code: bytes, weights: int) -> dict[str, Any]:
+    """Sizes of buffers, offsets of tensors, names of kernels and the steps of a plan of fixed sizes."""
+    offsets, ends = {}, {}
+    for space, specs in (("inputs", plan.inputs), ("outputs", plan.outputs)):
+        offsets[space], ends[space] = _offsets(specs, plan.alignment)
+    kernels, steps, bounce = _steps(noted_steps(plan, code, weights), offsets, plan.inputs, plan.outputs)
+    sizes = {"arena": plan.arena_bytes, **ends, "bounce": bounce, "results": ends["outputs"]}
+    return {"sizes": sizes, "offsets": offsets, "kernels": kernels, "steps": steps}
+
+
+def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode]) -> dict[str, Any]:
+    """The plan of symbolic sizes and what its functions do, as `gpu_sizes.mjs` reads them, and the names of kernels."""
+    sizes = plan.dynamic
+    assert sizes is not None
+    spaces = {space.removesuffix("s") if space != "weights" else space: i for i, space in enumerate(_SPACES)}
+    functions = {}
+    for info in (info for one in codes for info in one.functions):
+        params = [[p.name, DType(p.dtype).itemsize, None if p.is_scalar else list(p.shape or ())] for p in info.params]
+        made = [[one["name"], DType(one["dtype"]).itemsize, one["elements"]] for one in info.temporaries]
+        functions[info.name] = {"params": params, "temporaries": made, "steps": list(info.steps)}
+    opened = {
+        "alignment": plan.alignment,
+        "dims": [[dim.name, dim.input, dim.axis] for dim in sizes.dims],
+        "checks": [[check.input, check.axis, check.value] for check in sizes.checks],
+        "equal": [[one.a, one.b, f"{one.where} needs {_text(one.a, one.b)}"] for one in sizes.equal],
+        "buffers": [[one.bytes, one.first, one.last] for one in sizes.buffers],
+        "values": sizes.values,
+        "workspaces": sizes.workspace_bytes,
+        "shapes": sizes.output_shapes,
+        "functions": functions,
+        "calls": [
+            [call.name, [[spaces.get(arg.space, -1), arg.offset, *arg.slots] for arg in call.args]]
+            for call in plan.kernels
+        ],
+    }
+    named = (step["kernel"] for one in codes for info in one.functions for step in info.launches)
+    return {"open": opened, "kernels": list(dict.fromkeys(named))}
+
+
+def _text(a: Any, b: Any) -> str:
+    """A condition as people write it: of two sizes, that they are equal."""
+    return expression_text(a) if is_condition(a) else f"{expression_text(a)} = {expression_text(b)}"
 
 
 def _of_the_host(manifest: Manifest) -> str:
@@ -98,12 +139,11 @@ def _offsets(specs: Sequence[TensorSpec], alignment: int) -> tuple[list[int], in
 
 def _steps(
     noted: NotedSteps,
-    code: bytes,
     offsets: dict[str, list[int]],
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-) -> tuple[list[Any], list[Any], int]:
-    """The kernels, each the number of its text and its name; the steps; the bytes of the largest copy in a buffer.
+) -> tuple[list[str], list[Any], int]:
+    """The names of the kernels; the steps; the bytes of the largest copy in a buffer.
 
     A launch is [kernel, grid, ranges, bytes of scalars], a copy [from, to, bytes], a range [buffer, offset, bytes].
     """
@@ -115,7 +155,6 @@ def _steps(
         spec = (inputs if space == "input" else outputs)[int(number)]
         return [_SPACES.index(f"{space}s"), offsets[f"{space}s"][int(number)], max(1, spec.nbytes)]
 
-    text_of = {name: number for number, one in enumerate(codes_for(code)) for name in one.kernel_names}
     known: dict[str, int] = {}
     steps: list[Any] = []
     bounce = 0
@@ -130,4 +169,4 @@ def _steps(
         scalars = b"".join(np.asarray(arg).tobytes() for arg in step.args if not isinstance(arg, Range))
         number = known.setdefault(step.kernel.name, len(known))
         steps.append([number, list(step.grid), ranges, list(scalars)])
-    return [[text_of[name], name] for name in known], steps, bounce
+    return list(known), steps, bounce
