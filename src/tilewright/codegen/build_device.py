@@ -175,6 +175,7 @@ def _launch(launch: Launch, names: dict[Any, str]) -> dict[str, Any]:
     return {
         "kernel": launch.kernel.name,
         "args": [names[param] for param in launch.kernel.params],
+        "writes": _written(launch, names),
         "grid": [size_data(extent, names) for extent in launch.grid],
         "block": list(launch.block),
         "shared_bytes": launch.shared_bytes,

@@ -27,6 +27,7 @@ from tilewright.runtime.gpu.exchange import RunOrder, bind_outputs, bind_value
 from tilewright.runtime.gpu.module import DeviceFunctionInfo
 from tilewright.runtime.gpu.occupancy import occupancy
 from tilewright.runtime.gpu.resident import ResidentArray, Uploads
+from tilewright.runtime.gpu.unread import is_for_nothing, unread_results
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, round_up
@@ -54,8 +55,18 @@ class Function:
         self.scalars = [param.name for param in info.params if param.is_scalar]
         self._sizes = compile_expressions(self.scalars, [made["elements"] for made in info.temporaries])
 
-    def launches(self, api: DeviceApi, values: dict[str, Any], workspace: Buffer | None, offset: int) -> list[Launch]:
-        """The launches for `values` by parameter: buffers and numbers; temporaries lie in `workspace` from `offset`."""
+    def launches(
+        self,
+        api: DeviceApi,
+        values: dict[str, Any],
+        workspace: Buffer | None,
+        offset: int,
+        unread: frozenset[str] = frozenset(),
+    ) -> list[Launch]:
+        """The launches for `values` by parameter: buffers and numbers; temporaries lie in `workspace` from `offset`.
+
+        Those that write `unread` parameters alone are left out.
+        """
         numbers = [int(values[name]) for name in self.scalars]
         for made, elements in zip(self.info.temporaries, self._sizes(*numbers), strict=True):
             nbytes = max(1, int(elements)) * DType(made["dtype"]).itemsize
@@ -64,18 +75,23 @@ class Function:
             values[made["name"]] = api.view(workspace, offset if elements else 0, nbytes)
             offset += round_up(nbytes, api.alignment)
         found: list[Launch] = []
-        self._follow(self.info.steps, values, self.scalars, found)
+        self._follow(self.info.steps, values, self.scalars, unread, found)
         return found
 
     def _follow(
-        self, steps: Sequence[Mapping[str, Any]], values: dict[str, Any], names: Sequence[str], found: list[Launch]
+        self,
+        steps: Sequence[Mapping[str, Any]],
+        values: dict[str, Any],
+        names: Sequence[str],
+        unread: frozenset[str],
+        found: list[Launch],
     ) -> None:
         """Append the launches of `steps`; loops of the host are written out."""
         for step in steps:
             numbers = [int(values[name]) for name in names]
             if "kernel" in step:
                 grid = tuple(int(n) for n in compile_expressions(names, step["grid"])(*numbers))
-                if min(grid) > 0:
+                if min(grid) > 0 and not is_for_nothing(step, unread):
                     arguments = [values[name] for name in step["args"]]
                     made = (
                         self._kernels[step["kernel"]],
@@ -89,10 +105,11 @@ class Function:
                 low, extent = compile_expressions(names, [step["min"], step["extent"]])(*numbers)
                 kind = DType(step["dtype"]).numpy.type
                 for i in range(low, low + extent):
-                    self._follow(step["body"], {**values, step["loop"]: kind(i)}, [*names, step["loop"]], found)
+                    again = {**values, step["loop"]: kind(i)}
+                    self._follow(step["body"], again, [*names, step["loop"]], unread, found)
             elif "if" in step:
                 (holds,) = compile_expressions(names, [step["if"]])(*numbers)
-                self._follow(step["then" if holds else "else"], values, names, found)
+                self._follow(step["then" if holds else "else"], values, names, unread, found)
             else:
                 raise UnsupportedError(f"{self.info.name} calls the host's {step.get('call')!r} between its kernels")
             if len(found) > _MOST_LAUNCHES:
@@ -125,6 +142,7 @@ class Segment:
         """`memory`: where they are allocated already, the arena, inputs and outputs of a plan of fixed sizes."""
         self.plan, self.api, self._functions, self._weights = plan, api, functions, weights
         self.shapes = shapes
+        self._unread = unread_results(plan, {name: function.info for name, function in functions.items()})
         self._arena: Buffer | None = memory[0] if memory else None
         self._arena_bytes = plan.arena_bytes if memory else 0
         self._fixed = list(memory[1:])
@@ -174,7 +192,7 @@ class Segment:
         table = () if run is None else run.table
         bases = {"input": inputs, "output": outputs, "weights": self._weights, "arena": self._arena}
         for number, call in enumerate(self.plan.kernels):
-            made = self._copy(call, bases, table) if call.is_copy else self._launches(call, bases, table)
+            made = self._copy(call, bases, table) if call.is_copy else self._launches(number, bases, table)
             steps += made
             calls += [number] * len(made)
         return steps, calls
@@ -185,7 +203,8 @@ class Segment:
         source, target = (self._buffer(arg, nbytes, bases, table) for arg in call.args[:2])
         return [Copy(source, target, nbytes)] if nbytes else []
 
-    def _launches(self, call: KernelCall, bases: Mapping[str, Any], table: Sequence[int]) -> list[Launch]:
+    def _launches(self, number: int, bases: Mapping[str, Any], table: Sequence[int]) -> list[Launch]:
+        call = self.plan.kernels[number]
         function = self._functions.get(call.name)
         if function is None:
             raise ArtifactError(f"the device code has no kernel {call.name!r}. Compile the model again")
@@ -198,7 +217,8 @@ class Segment:
                 values[param.name] = self._buffer(arg, _nbytes(param, values), bases, table)
         workspace = call.args[len(params)] if len(call.args) > len(params) else None
         offset = 0 if workspace is None else _offset(workspace, table)
-        return function.launches(self.api, values, bases["arena"] if workspace is not None else None, offset)
+        memory = bases["arena"] if workspace is not None else None
+        return function.launches(self.api, values, memory, offset, self._unread[number])
 
     def _buffer(self, where: Location, nbytes: int | None, bases: Mapping[str, Any], table: Sequence[int]) -> Buffer:
         """The memory of a kernel's argument; without a size it reaches to the end of the arena."""

@@ -3,7 +3,7 @@
 The compiler leaves the steps as plain data (`codegen.build_device`); sizes in them are expressions, as
 `runtime.shape_program` reads them.
 
-    {"kernel": name, "args": [names], "grid": [3 sizes], "block": [3 ints], "shared_bytes": int}
+    {"kernel": name, "args": [names], "writes": [names], "grid": [3 sizes], "block": [3 ints], "shared_bytes": int}
     {"loop": name, "dtype": type, "min": size, "extent": size, "body": [steps]}
     {"if": condition, "then": [steps], "else": [steps]}
     {"call": name, "args": [{"array": name, "dtype": type, "shape": [sizes], "offset": size} or {"value": number}]}

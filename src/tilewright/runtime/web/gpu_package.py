@@ -21,6 +21,7 @@ from tilewright.errors import TargetError, UnsupportedError
 from tilewright.runtime.gpu.api import Copy, Launch
 from tilewright.runtime.gpu.code import DeviceCode
 from tilewright.runtime.gpu.noted_steps import NotedSteps, Range, codes_for, noted_steps
+from tilewright.runtime.gpu.unread import unread_results
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array, round_up
 from tilewright.runtime.plan import ExecutionPlan
@@ -96,8 +97,8 @@ def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode]) -> dict[str, Any]:
     sizes = plan.dynamic
     assert sizes is not None
     spaces = {space.removesuffix("s") if space != "weights" else space: i for i, space in enumerate(_SPACES)}
-    functions = {}
-    for info in (info for one in codes for info in one.functions):
+    functions, infos = {}, {info.name: info for one in codes for info in one.functions}
+    for info in infos.values():
         params = [[p.name, DType(p.dtype).itemsize, None if p.is_scalar else list(p.shape or ())] for p in info.params]
         made = [[one["name"], DType(one["dtype"]).itemsize, one["elements"]] for one in info.temporaries]
         functions[info.name] = {"params": params, "temporaries": made, "steps": list(info.steps)}
@@ -112,11 +113,11 @@ def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode]) -> dict[str, Any]:
         "shapes": sizes.output_shapes,
         "functions": functions,
         "calls": [
-            [call.name, [[spaces.get(arg.space, -1), arg.offset, *arg.slots] for arg in call.args]]
-            for call in plan.kernels
+            [call.name, [[spaces.get(arg.space, -1), arg.offset, *arg.slots] for arg in call.args], sorted(names)]
+            for call, names in zip(plan.kernels, unread_results(plan, infos), strict=True)
         ],
     }
-    named = (step["kernel"] for one in codes for info in one.functions for step in info.launches)
+    named = (step["kernel"] for info in infos.values() for step in info.launches)
     return {"open": opened, "kernels": list(dict.fromkeys(named))}
 
 

@@ -69,26 +69,26 @@ function fixedFor({ open, kernels, inputs, outputs }, shapes) {
   const steps = [], numbers = Object.fromEntries(kernels.map(([, name], i) => [name, i]));
 
   /** The launches of steps of a function, whose loops are written out. */
-  const follow = (list, ranges, scalars) => {
+  const follow = (list, ranges, scalars, unread) => {
     const sized = (expression) => valueOf(expression, scalars.values);
     for (const step of list) {
       if (step.kernel) {
         const grid = step.grid.map(sized), given = step.args.filter((name) => name in ranges);
         const numbered = step.args.filter((name) => !(name in ranges));
         const words = numbered.flatMap((name) => asWords(scalars.values[name], scalars.sizes[name]));
-        if (Math.min(...grid) > 0) {
+        if (Math.min(...grid) > 0 && !step.writes.every((name) => unread.includes(name))) {
           steps.push([numbers[step.kernel], grid, given.map((name) => ranges[name]), [...new Uint8Array(new Int32Array(words).buffer)]]);
         }
       } else if (step.loop) {
         const first = sized(step.min), more = { ...scalars.sizes, [step.loop]: step.dtype.endsWith("64") ? 8 : 4 };
         for (let i = first; i < first + sized(step.extent); i++) {
-          follow(step.body, ranges, { values: { ...scalars.values, [step.loop]: i }, sizes: more });
+          follow(step.body, ranges, { values: { ...scalars.values, [step.loop]: i }, sizes: more }, unread);
         }
-      } else follow(step[sized(step.if) ? "then" : "else"], ranges, scalars);
+      } else follow(step[sized(step.if) ? "then" : "else"], ranges, scalars, unread);
     }
   };
 
-  for (const [name, args] of calls) {
+  for (const [name, args, unread] of calls) {
     const made = functions[name];
     if (!made) { // a copy of as many bytes as its name, or its third argument, says
       const size = /^\d+$/.exec(name.split("_").at(-1)) ? Number(name.split("_").at(-1)) : table[args[2][1]];
@@ -113,7 +113,7 @@ function fixedFor({ open, kernels, inputs, outputs }, shapes) {
       ranges[temporary] = [1, count ? offset : 0, needed];
       offset += up(needed, alignment);
     }
-    follow(made.steps, ranges, scalars);
+    follow(made.steps, ranges, scalars, unread);
   }
   const bounce = Math.max(0, ...steps.map(([from, to, size]) => (size > 0 && from[0] === to[0] ? size : 0)));
   return { steps, shapes: results, offsets: { inputs: offsets[2], outputs: offsets[3] },
