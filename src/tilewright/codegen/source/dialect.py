@@ -34,7 +34,8 @@ class Dialect:
     of a language where stores of the same long arithmetic are better one loop than one behind the other, is the line
     before that loop.
     `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
-    tells a compiler of what line of which file the next line was made.
+    tells a compiler of what line of which file the next line was made. `short_circuits` is False where both sides of
+    "and" and "or" had better be computed: each `&&` would be a branch.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Dialect:
     call_function: str = ""
     position: str = '#line {line} "{file}"'
     pointers: bool = True
+    short_circuits: bool = True
     vector_type: str = ""
     broadcast: str = "(({type})({value}))"
     vector_select: str = ""

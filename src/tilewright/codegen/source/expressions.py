@@ -44,6 +44,11 @@ def _infix(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     return emit
 
 
+def _logical(symbol: str) -> Callable[[SourceBuilder, Any], str]:
+    """ "and" and "or", which leave the second side out where the first decides, if the language is better off so."""
+    return lambda b, x: _infix(symbol * 2 if b.dialect.short_circuits else symbol)(b, x)
+
+
 def _wrapped(symbol: str) -> Callable[[SourceBuilder, Any], str]:
     """Sums, differences and products; those of 8 and 16 bits, which the language widens, are cut back."""
 
@@ -307,8 +312,8 @@ EXPRESSIONS: dict[type, Callable[[SourceBuilder, Any], str]] = {
     e.LE: _infix("<="),
     e.GT: _infix(">"),
     e.GE: _infix(">="),
-    e.And: _infix("&&"),
-    e.Or: _infix("||"),
+    e.And: _logical("&"),
+    e.Or: _logical("|"),
     e.Not: _not,
     e.Cast: _cast,
     e.Select: _select,

@@ -60,6 +60,7 @@ WGSL = Dialect(
     shift="({value} {symbol} u32({count}))",
     reinterpret="bitcast<{target}>({value})",
     pointers=False,
+    short_circuits=False,
     position="// {file}:{line}",
 )  # fmt: skip
 
