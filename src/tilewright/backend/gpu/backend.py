@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tilewright import te
@@ -21,6 +23,7 @@ from tilewright.errors import EnvironmentError_, TargetError
 from tilewright.records.entry import TaskKey
 from tilewright.relay.ir.module import IRModule
 from tilewright.relay.transform.fuse.fuse_attention import fuse_attention
+from tilewright.relay.transform.fuse.split_args import split_args
 from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
@@ -41,6 +44,9 @@ from tilewright.tir.transform.split_host_device import DeviceProgram
 from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
+
+#: Arrays of a kernel that every implementation of WebGPU takes (its limit maxStorageBuffersPerShaderStage).
+_MOST_BUFFERS = 8
 
 
 class GpuBackend(GpuFunctions):
@@ -87,6 +93,9 @@ class GpuBackend(GpuFunctions):
         if self.target.kind == "cuda":
             passes.insert(after, GraphPass("channels_last", 3, "", channels_last))
         passes.insert(after, GraphPass("int8_products", 3, "", _int8_products))
+        if self.target.kind == "webgpu":
+            joins = next(i for i, one in enumerate(passes) if one.name == "split_args")
+            passes[joins] = replace(passes[joins], function=partial(split_args, max_function_args=_MOST_BUFFERS - 1))
         return tuple(passes)
 
     def gathers_operands(self) -> bool:
