@@ -49,8 +49,9 @@ def test_a_convolution_in_chromium_is_as_on_the_processor(opened: Any) -> None:
         x = np.random.default_rng(seed).standard_normal((1, 3, 12, 12)).astype("float32")
         np.testing.assert_allclose(model(x), tw.compile(convolution(), cache=False)(x), rtol=1e-5, atol=1e-6)
     assert len(model.time({"image": x}, repeat=3)) == 3
-    with pytest.raises(UnsupportedError, match="leave out --engine"):
-        model.profile({"image": x})
+    profile = model.profile({"image": x}, repeat=2)
+    assert [one.kernel for one in profile] == [call.name for call in model.manifest.kernels]
+    assert all(one.seconds > 0 for one in profile)
     with pytest.raises(InputError, match="'node' has no WebGPU"):
         model.use("node")
 

@@ -36,6 +36,7 @@ const commands = {
   },
   /** The least milliseconds of each region, by calls one after the other for at least the clock's resolution. */
   async profile({ regions, repeat }) {
+    if (model.profile) return { times: await model.profile(repeat) };
     const only = new Int32Array(model._memory.buffer, model._contexts, 4), times = new Array(regions).fill(Infinity);
     for (let turn = 0; turn < repeat; turn++) {
       for (let region = 0; region < regions; region++) {

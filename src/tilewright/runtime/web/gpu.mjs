@@ -4,9 +4,11 @@
 const LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffersPerShaderStage",
   "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX",
   "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension"];
+const CLOCK = "timestamp-query"; // a feature that profiling needs
 const ENDING = ".webgpu.json";
 const USAGE = { weights: "STORAGE COPY_SRC COPY_DST", arena: "STORAGE COPY_SRC COPY_DST", inputs: "STORAGE COPY_SRC COPY_DST",
-  outputs: "STORAGE COPY_SRC COPY_DST", bounce: "COPY_SRC COPY_DST", results: "COPY_DST MAP_READ", scalars: "UNIFORM" };
+  outputs: "STORAGE COPY_SRC COPY_DST", bounce: "COPY_SRC COPY_DST", results: "COPY_DST MAP_READ", scalars: "UNIFORM",
+  times: "QUERY_RESOLVE COPY_SRC" };
 const SPACES = ["weights", "arena", "inputs", "outputs"]; // by number in the arguments of launches
 const SCOPES = ["validation", "out-of-memory"]; // of errors; popped in reverse
 const KEPT = 16; // sets of sizes whose steps are kept
@@ -56,7 +58,8 @@ export class Model extends Fed {
       throw new TilewrightError(`${source.href ?? "the model"} is no model for WebGPU: ${error.message}`);
     }
     const requiredLimits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]]));
-    const model = new Model(about, await adapter.requestDevice({ requiredLimits }), adapter.info);
+    const requiredFeatures = [CLOCK].filter((name) => adapter.features.has(name));
+    const model = new Model(about, await adapter.requestDevice({ requiredLimits, requiredFeatures }), adapter.info);
     try {
       await model._build(isBytes(weights) || weights === undefined ? weights : opened(absolute(weights)));
     } catch (error) {
@@ -192,7 +195,7 @@ export class Model extends Fed {
 
   async _run(values) {
     if (this._lost) throw new TilewrightError(this._lost);
-    const { offsets, sizes, steps, shapes } = await this._fixed(values.map(({ shape }) => shape));
+    const { offsets, sizes, steps, shapes } = this._last = await this._fixed(values.map(({ shape }) => shape));
     const gpu = this._gpu, { results, outputs, inputs } = this._buffers;
     values.forEach(({ data }, i) => {
       if (data instanceof BigInt64Array || data instanceof BigUint64Array) narrow(this.inputs[i], data);
@@ -202,16 +205,7 @@ export class Model extends Fed {
       gpu.queue.writeBuffer(inputs, offsets.inputs[i], whole);
     });
     const encoder = gpu.createCommandEncoder();
-    let pass;
-    for (const { launch, copy } of steps) {
-      if (launch) launch(pass ??= encoder.beginComputePass());
-      else {
-        pass?.end();
-        pass = undefined;
-        copy(encoder);
-      }
-    }
-    pass?.end();
+    encode(encoder, steps);
     encoder.copyBufferToBuffer(outputs, 0, results, 0, words(sizes.outputs));
     gpu.queue.submit([encoder.finish()]);
     try {
@@ -226,11 +220,51 @@ export class Model extends Fed {
       data: new ARRAYS[dtype](found, offsets.outputs[i], product(shapes[i])).slice() }]));
   }
 
+  /** The least milliseconds of each step by the GPU's clock, of `repeat` runs on what the last inputs left there. */
+  async profile(repeat) {
+    if (!this._gpu.features.has(CLOCK)) {
+      throw new TilewrightError(`${this.device} has no clock for kernels (${CLOCK}): profile on another, or by --target wasm`);
+    }
+    const { steps } = this._last, count = 2 * steps.length, size = 8 * count, least = new Array(steps.length).fill(Infinity);
+    const querySet = this._gpu.createQuerySet({ type: "timestamp", count });
+    const [times, results] = ["times", "results"].map((name) => this._buffer(name, size));
+    for (let turn = 0; turn < repeat; turn++) {
+      const encoder = this._gpu.createCommandEncoder();
+      encode(encoder, steps, querySet);
+      encoder.resolveQuerySet(querySet, 0, count, times, 0);
+      encoder.copyBufferToBuffer(times, 0, results, 0, size);
+      this._gpu.queue.submit([encoder.finish()]);
+      await results.mapAsync(GPUMapMode.READ);
+      const found = new BigInt64Array(results.getMappedRange());
+      least.forEach((time, i) => { least[i] = Math.min(time, Number(found[2 * i + 1] - found[2 * i]) / 1e6); });
+      results.unmap();
+    }
+    for (const one of [querySet, times, results]) one.destroy();
+    return least;
+  }
+
   /** Free the GPU's memory; the model cannot be run any more. */
   close() {
     this._lost ??= "the model was closed: load it again";
     this._gpu.destroy();
   }
+}
+
+/** Encode steps; with `querySet` each launch in a pass of its own, between two of its timestamps. */
+function encode(encoder, steps, querySet) {
+  let pass;
+  const end = () => { pass = pass?.end(); };
+  steps.forEach(({ launch, copy }, i) => {
+    if (copy || querySet) end();
+    if (copy) copy(encoder);
+    else if (querySet) {
+      pass = encoder.beginComputePass({
+        timestampWrites: { querySet, beginningOfPassWriteIndex: 2 * i, endOfPassWriteIndex: 2 * i + 1 },
+      });
+    }
+    if (launch) launch(pass ??= encoder.beginComputePass());
+  });
+  end();
 }
 
 /** Ranges [start, end] of the weights, cut where a tensor starts, each no longer than `most` where that can be. */

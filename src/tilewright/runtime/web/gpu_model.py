@@ -12,18 +12,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from tilewright.errors import InputError, UnsupportedError
+from tilewright.errors import InputError
+from tilewright.runtime.gpu.noted_steps import noted_steps
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
+from tilewright.runtime.program import Transfers
+from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
 from tilewright.runtime.web.gpu_package import write_gpu_package
 from tilewright.runtime.web.model import WebModel
 from tilewright.runtime.web.process import InProcess
 
 _ENGINE = "chromium"
-_FLAGS = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader")
+#: The last one for timestamps in nanoseconds.
+_FLAGS = ("--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader", "--enable-webgpu-developer-features")
 
 
 class WebGpuModel(WebModel):
@@ -47,11 +51,29 @@ class WebGpuModel(WebModel):
         self.close()
         self._engine = InProcess(engine, self, flags=_FLAGS)
 
+    @property
+    def device_facts(self) -> Mapping[str, Any]:
+        """The name of the GPU."""
+        return {"name": self._opened().feature}
+
+    @property
+    def transfers(self) -> Transfers:
+        """None: there are no programs with parts on the host."""
+        return Transfers()
+
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
-        """Refused: pages have no clock of the GPU that is fine enough."""
-        raise UnsupportedError(
-            "kernels of WebGPU are not timed in a browser; profile the model in this process: leave out --engine"
-        )
+        """The least time of each call's launches by the GPU's clock. Raises `UnsupportedError` for open sizes."""
+        (plan,) = self.manifest.plans
+        calls = noted_steps(plan, self.object_code, self._weights.nbytes).calls
+        engine = self._opened()
+        engine.run(by_name(inputs, self.inputs))
+        spent = [0.0] * len(plan.kernels)
+        for call, seconds in zip(calls, engine.profile(len(calls), repeat), strict=True):
+            spent[call] += seconds
+        return [
+            KernelTime(call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice)
+            for call, seconds in zip(plan.kernels, spent, strict=True)
+        ]
 
     def _opened(self) -> InProcess:
         if self._engine is None:

@@ -95,7 +95,8 @@ class InProcess:
         # a page cannot wait for threads; one thread is timed without messages to a worker
         loaded = self.ask("load", options={"threads": threads, "worker": engine == "chromium" and threads > 1})
         self.threads: int = loaded["threads"]
-        self.note = f"{loaded['version']}, {loaded['feature']}, {threads} thread{'s' * (threads > 1)}"
+        self.feature: str = loaded["feature"]
+        self.note = f"{loaded['version']}, {self.feature}, {threads} thread{'s' * (threads > 1)}"
 
     def _command(self, program: str, flags: Sequence[str], url: str) -> list[str]:
         if self.engine == "node":
