@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--ort", help="the folder of the package onnxruntime-web")
     parser.add_argument("--count", action="store_true", help="count launches and run none of them")
-    parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--turns", type=int, default=5, help="runs beside the first, whose output is compared")
     parser.add_argument("--adapter", default="swiftshader")
     parser.add_argument("--flag", action="append", default=[], help="a further flag of Chromium")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for one network")
@@ -170,7 +170,7 @@ def main() -> None:
             if "error" in one:
                 print(f"{path.stem:20} {name:16} {one['error']}")
                 continue
-            times = " ".join(f"{kind} {one[kind]:10.1f}" for kind in ("wall", "cpu", "first"))
+            times = " ".join(f"{kind} {one[kind] or math.nan:10.1f}" for kind in ("wall", "cpu", "first"))
             print(f"{path.stem:20} {name:16} {times} "
                   f"launches {one.get('launches', 0):4} off by {one.get('deviation', math.nan):.1e}")  # fmt: skip
         if all("cpu" in found.get(name, {}) for name in ("tilewright", "onnxruntime-web")):

@@ -360,3 +360,11 @@ def test_without_the_device_a_model_can_be_saved_and_not_run(tmp_path: Path) -> 
     assert (tmp_path / "m.tw").stat().st_size > 0
     with pytest.raises(TargetError, match="cannot run"):
         model(x)
+
+
+def test_kernels_of_webgpu_have_at_most_ten_arrays() -> None:
+    parts = [relay.var(f"x{i}", shape=(2, i + 1)) for i in range(17)]
+    mod = relay.IRModule.from_expr(relay.Function(parts, relay.concatenate(relay.Tuple(parts), axis=1)))
+    counts = [[len(call.args) for call in tw.compile(mod, target=target, cache=False).manifest.kernels]
+              for target in ("webgpu", "opencl")]  # fmt: skip
+    assert max(counts[0]) <= 10 < max(counts[1])

@@ -109,6 +109,33 @@ def test_open_sizes_in_chromium(opened: Any) -> None:
         model.run(feeds)
 
 
+class _SmallBuffers(WebGpuModel):
+    """A model whose runtime takes the adapter's largest buffer to have 256 bytes."""
+
+    def export_web(self, folder: Any, name: str = "model") -> list[Path]:
+        written = super().export_web(folder, name)
+        module = Path(folder, f"{name}.mjs")
+        text = module.read_text("utf-8")
+        assert text.count("gpu.limits.maxBufferSize)") == 1
+        module.write_text(text.replace("gpu.limits.maxBufferSize)", "256)"), "utf-8")
+        return written
+
+
+def test_weights_in_several_buffers(opened: Any) -> None:
+    opened(perceptron())  # skipped without Chromium
+    model, here = (
+        _SmallBuffers.of(tw.compile(perceptron(), target="webgpu", cache=False)),
+        tw.compile(perceptron(), cache=False),
+    )
+    starts = {arg.offset for call in model.manifest.kernels for arg in call.args if arg.space == "weights"}
+    assert len(starts) == 2
+    x = np.random.default_rng(0).standard_normal((1, 8)).astype("float32")
+    try:
+        np.testing.assert_allclose(model(x), here(x), rtol=1e-5, atol=1e-6)
+    finally:
+        model.close()
+
+
 def test_a_browser_without_webgpu_says_what_to_enable() -> None:
     try:
         program_of("chromium")

@@ -45,8 +45,9 @@ from tilewright.topi.schedule.choice import Choice
 from tilewright.topi.schedule.space import ConfigSpace
 from tilewright.topi.schedule.workload import Conv2DLayouts, Conv2DWorkload
 
-#: Arrays of a kernel that every implementation of WebGPU takes (its limit maxStorageBuffersPerShaderStage).
-_MOST_BUFFERS = 8
+#: Tensors that a kernel of WebGPU joins: with those of a concatenation fused into it, and the result, they are the ten
+#: arrays that Chromium has a kernel take (maxStorageBuffersPerShaderStage).
+_MOST_JOINED = 5
 
 
 class GpuBackend(GpuFunctions):
@@ -95,7 +96,7 @@ class GpuBackend(GpuFunctions):
         passes.insert(after, GraphPass("int8_products", 3, "", _int8_products))
         if self.target.kind == "webgpu":
             joins = next(i for i, one in enumerate(passes) if one.name == "split_args")
-            passes[joins] = replace(passes[joins], function=partial(split_args, max_function_args=_MOST_BUFFERS - 1))
+            passes[joins] = replace(passes[joins], function=partial(split_args, max_function_args=_MOST_JOINED))
         return tuple(passes)
 
     def gathers_operands(self) -> bool:
