@@ -62,7 +62,7 @@ class WebGpuModel(WebModel):
         return Transfers()
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
-        """The least time of each call's launches by the GPU's clock. Raises `UnsupportedError` for open sizes."""
+        """The least time of each call's launches by the GPU's clock. Raises `UnsupportedError` for symbolic sizes."""
         (plan,) = self.manifest.plans
         calls = noted_steps(plan, self.object_code, self._weights.nbytes).calls
         engine = self._opened()
