@@ -68,7 +68,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def visit(page: dict[str, Any], engine: str) -> dict[str, Any]:
-    """What `first.html` found for one engine, in a Chromium of its own."""
+    """The figures that `first.html` finds for one engine, in a Chromium of its own."""
     page |= {"job": {**page["job"], "engine": engine}, "done": threading.Event(), "found": {"error": "no answer"}}
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, page))
     threading.Thread(target=server.serve_forever, daemon=True).start()

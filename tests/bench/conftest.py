@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 #: Files of tests that measure or search whole models; the others check what benches compute with.
-_LONG = {"test_autotvm.py", "test_benches.py", "test_fuzz.py", "test_mutations.py", "test_replay_loops.py", "test_zoo.py"}
+_LONG = {
+    "test_autotvm.py",
+    "test_benches.py",
+    "test_fuzz.py",
+    "test_mutations.py",
+    "test_replay_loops.py",
+    "test_zoo.py",
+}
 
 BENCH = Path(__file__).resolve().parent.parent.parent / "bench"
 
