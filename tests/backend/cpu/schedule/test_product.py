@@ -115,8 +115,11 @@ def test_all_leading_axes_are_rows_of_one_product() -> None:
 
 @pytest.mark.parametrize(("rows", "depth", "columns"), [(40, 256, 48), (22, 20, 33), (21, 1024, 32)])
 def test_transposed_rows_in_groups_and_blocks(rows: int, depth: int, columns: int) -> None:
-    """A transposed matrix in groups of 4, 2 and 1 rows, copied whole and by blocks: all give the sum, in one order."""
-    target = Target("cpu -l2=16384 -cores=2")
+    """A transposed matrix in groups of 4, 2 and 1 rows, copied whole and by blocks of rows and of the depth.
+
+    The order of a sum follows from the parts of the depth alone.
+    """
+    target = Target("cpu -l2=65536 -cores=2")
     x, w, bias = sample(1, depth, rows), sample(1, depth, columns, seed=1), sample(columns, seed=2)
     expected = x[0].T.astype("float64") @ w[0].astype("float64") + bias
     positions = [te.placeholder(a.shape, name=name) for name, a in (("x", x), ("w", w), ("bias", bias))]
@@ -124,17 +127,18 @@ def test_transposed_rows_in_groups_and_blocks(rows: int, depth: int, columns: in
     out = te.compute(product.shape, lambda b, i, j: product[b, i, j] + positions[2][j], tag="injective")
     space = space_of([out], target)
     assert space is not None
-    configs = {(bool(c["block_tiles"]), c["tile_rows"] > 4): c for c in space}
-    assert {blocked for blocked, _ in configs} == {True, False}
-    found = []
+    configs = {(bool(c["block_tiles"]), c["tile_rows"] > 4, c["depth_blocks"]): c for c in space}
+    assert {blocked for blocked, *_ in configs} == {True, False}
+    assert (depth > 20) == any(parts > 1 for *_, parts in configs)
+    found: dict[int, list[np.ndarray]] = {}
     for config in configs.values():
         func = te.lower(schedule([out], target, config), [*positions, out], "product")
         for threads in (1, 2):
             result = np.full((1, rows, columns), np.nan, np.float32)
             build([func], target, threads=threads)["product"](x, w, bias, result)
             np.testing.assert_allclose(result[0], expected, rtol=1e-4, atol=1e-4, err_msg=str(config))
-            found.append(result)
-    assert all(np.array_equal(result, found[0]) for result in found)
+            found.setdefault(config["depth_blocks"], []).append(result)
+    assert all(np.array_equal(result, one[0]) for one in found.values() for result in one)
 
 
 def test_what_the_epilogue_of_the_next_tile_reads_is_fetched() -> None:

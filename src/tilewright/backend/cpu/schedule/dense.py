@@ -51,7 +51,7 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
 
     if blocking.depth_blocks > 1:
         s[accumulator].compute_at(s[out], work)
-        accumulator = _add_depth_blocks(s, accumulator, row_axis, blocking, target)
+        accumulator, _, _ = _add_depth_blocks(s, accumulator, row_axis, blocking, target)
         row_axis = None if row_axis is None else row_axis + 1
     else:
         s[accumulator].compute_at(s[out], rows[0] if rows else panels)
@@ -62,8 +62,10 @@ def schedule_dense(s: te.Schedule, dense: te.Tensor, out: te.Tensor, target: Tar
 
 def _add_depth_blocks(
     s: te.Schedule, sums: te.Tensor, row_axis: int | None, blocking: Blocking, target: Target
-) -> te.Tensor:
-    """Make `sums` the sum over blocks of the depth, all panels and tiles for each; returns what a tile adds to it.
+) -> tuple[te.Tensor, te.IterVar, te.IterVar]:
+    """Make `sums` the sum over blocks of the depth, all panels and tiles for each.
+
+    Returns what a tile adds to it, and the loops over the blocks and over the panels.
 
     The sums of a share stay in the worker's own memory, so each panel and each stripe of rows is as long as a block.
     """
@@ -81,7 +83,7 @@ def _add_depth_blocks(
     for position in rows[1:]:
         s[sums].unroll(position)
     s[partial].compute_at(s[sums], rows[0] if rows else panels)
-    return partial
+    return partial, block, panels
 
 
 def _accumulate(
@@ -136,7 +138,8 @@ def _fetch_operands(s: te.Schedule, out: te.Tensor, tiles: te.IterVar) -> None:
 def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, target: Target, config: Config) -> None:
     """Schedule `product` (tag batch_matmul: [B, M, N]) and its epilogue; a transposed operand is repacked per batch.
 
-    A single transposed matrix is copied whole, or block by block of its rows, which all panels pass.
+    A single transposed matrix is copied whole, or block by block of its rows, which all panels pass; with blocks of the
+    depth, block by block of both.
     """
     batches, panel, blocks = shape_of(out)[0], config["panel"], config.get("block_tiles", 0)
     accumulator = inline_between(s, product, out)
@@ -155,16 +158,25 @@ def schedule_batch_matmul(s: te.Schedule, product: te.Tensor, out: te.Tensor, ta
     vectorize_lanes(s, out, lane, panel, target)
     s[out].unroll(position)
     _fetch_operands(s, out, tiles)
+    row_axis, parts, sums = 1, config.get("depth_blocks", 1), accumulator
+    if parts > 1:
+        s[sums].compute_at(s[out], work)
+        blocking = Blocking(panel, config["tile_rows"], blocks, 0, depth_blocks=parts)
+        accumulator, part, panels = _add_depth_blocks(s, sums, row_axis, blocking, target)
+        row_axis += 1
+    else:
+        s[accumulator].compute_at(s[out], tiles)
     for operand in packed:
         schedule_pad_at_root(s, operand, target)
         if operand.op.name == "packed_a":
             lines = _copy_groups(s, operand, target)
-            if block:
+            if parts > 1:
+                s[operand].compute_at(s[sums], part)
+            elif block:
                 s[operand].compute_at(s[out], work)
             else:
                 s[operand].parallel(lines)
         elif not is_pad(operand):
-            s[operand].compute_at(s[out], panels)
+            s[operand].compute_at(s[out] if parts == 1 else s[sums], panels)
             _copy_in_blocks(s, operand, target)
-    s[accumulator].compute_at(s[out], tiles)
-    _accumulate(s, accumulator, 1, panel, target, accumulator.ndim == 4)
+    _accumulate(s, accumulator, row_axis, panel, target, accumulator.ndim == 4)

@@ -112,13 +112,22 @@ def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace
         space.define_joint(("panel", "tile_rows"), pairs)
         return space
     whole = [(w, r) for w, r in pairs if r % together == 0 or r == 1]
-    blocks = [
-        (w, r, b, 0 if b else 1)
-        for w, r in whole
-        for b in _row_blocks(replace(workload, panel=w), -(-workload.rows // r), r, target)
-    ]
-    space.define_joint(("panel", "tile_rows", "block_tiles", "group"), blocks)
+    names = ("panel", "tile_rows", "block_tiles", "group", "depth_blocks")
+    space.define_joint(names, [c for w, r in whole for c in _grouped_blockings(replace(workload, panel=w), r, target)])
     return space
+
+
+def _grouped_blockings(workload: ProductWorkload, rows: int, target: Target) -> list[tuple[int, ...]]:
+    """Blocks of tiles of rows in groups, of the whole depth or of equal parts that the level-2 cache has need of."""
+    tiles, panel = -(-workload.rows // rows), workload.panel
+    found = [(panel, rows, b, 0 if b else 1, 1) for b in _row_blocks(workload, tiles, rows, target)]
+    fewest = _depth_blocks(workload, 2 * panel, target)
+    for parts in range(max(fewest, 2), _DEPTH_BLOCKS + 1) if fewest > 1 and rows > 1 else ():
+        if workload.depth % parts == 0:
+            part = replace(workload, depth=workload.depth // parts)
+            blocks = {block or tiles for block in _row_blocks(part, tiles, rows, target)}
+            found += [(panel, rows, block, 0, parts) for block in sorted(blocks)]
+    return found
 
 
 def _rows_apart(workload: ProductWorkload, target: Target) -> int:
