@@ -120,7 +120,9 @@ def batch_matmul_space(workload: ProductWorkload, target: Target) -> ConfigSpace
 def _grouped_blockings(workload: ProductWorkload, rows: int, target: Target) -> list[tuple[int, ...]]:
     """Blocks of tiles of rows in groups, of the whole depth or of equal parts that the level-2 cache has need of."""
     tiles, panel = -(-workload.rows // rows), workload.panel
-    found = [(panel, rows, b, 0 if b else 1, 1) for b in _row_blocks(workload, tiles, rows, target)]
+    found: list[tuple[int, ...]] = [
+        (panel, rows, b, 0 if b else 1, 1) for b in _row_blocks(workload, tiles, rows, target)
+    ]
     fewest = _depth_blocks(workload, 2 * panel, target)
     for parts in range(max(fewest, 2), _DEPTH_BLOCKS + 1) if fewest > 1 and rows > 1 else ():
         if workload.depth % parts == 0:
