@@ -50,9 +50,10 @@ def has_backward_kernel(query: TensorType, key: TensorType, value: TensorType) -
 def _type(types: Types, attrs: Attrs) -> Type:
     require(len(types) in (4, 5), f"it takes query, key, value, gradient and perhaps a mask, not {len(types)} tensors")
     query, key, value, gradient, *masks = tensors(types)
-    require(
-        has_backward_kernel(query, key, value), f"one static shape of floats is needed, not {query}, {key}, {value}"
-    )
+    known = query.is_static and key.is_static and value.is_static
+    require(known, f"its sizes must be known, not {query}, {key} and {value}")
+    fits = has_backward_kernel(query, key, value)
+    require(fits, f"one shape of float32 or float64 is needed, not {query}, {key} and {value}")
     forward = {**attrs, "out_layout": "BHSD", "operands": ""}
     wanted = get("nn.attention").type_rule([query, key, value, *masks], Attrs(forward))
     require(gradient == wanted, f"the gradient must be {wanted}, the type of the attention's result, not {gradient}")
