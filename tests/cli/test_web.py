@@ -31,7 +31,6 @@ def test_a_folder_for_webgpu_and_an_artifact(tilewright: Command, model: Path) -
     [
         ("net.tw", [], "name a folder: -o web/"),
         ("web", ["--check"], "there is none of these on the web"),
-        ("web", ["--executor", "vm"], "needs the virtual machine"),
     ],
 )
 def test_what_is_refused(output: str, more: list[str], message: str, model: Path, refused: Callable[..., str]) -> None:

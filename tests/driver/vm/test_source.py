@@ -205,7 +205,7 @@ def test_random_programs_in_c_compute_what_the_machine_does(seeds: range, tmp_pa
         try:
             source = export_source(mod, tmp_path / f"p{seed}.c")[0]
         except UnsupportedError as error:
-            assert "this model runs on the virtual machine, and cannot become C: " in str(error)
+            assert "this model runs on the virtual machine, and cannot become C or WebAssembly: " in str(error)
             continue
         wanted = tw.compile(mod, executor="vm")(*inputs)
         wanted = wanted if isinstance(wanted, list) else [wanted]
@@ -236,6 +236,8 @@ def test_random_programs_in_c_compute_what_the_machine_does(seeds: range, tmp_pa
     ids=["symbolic dimensions", "host operator", "growing tensor", "list of unknown length"],
 )  # fmt: skip
 def test_what_cannot_be_written(text: str, words: str, tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match=f"cannot become C: .*{words}.* all sizes within branches"):
+    with pytest.raises(
+        UnsupportedError, match=f"cannot become C or WebAssembly: .*{words}.* all sizes within branches"
+    ):
         export_source(of(text), tmp_path / "m.c")
     assert not list(tmp_path.iterdir())

@@ -16,7 +16,7 @@ from tilewright.backend.wasm.link import link
 from tilewright.backend.wasm.object_file import read_object
 from tilewright.backend.wasm.run_text import run_text
 from tilewright.codegen.llvm import compile_object
-from tilewright.errors import InputError, TargetError, UnsupportedError
+from tilewright.errors import InputError, TargetError
 from tilewright.runtime.web.description import SECTION
 from tilewright.target import Target
 
@@ -139,8 +139,6 @@ def test_types_of_elements_in_the_types_file(tmp_path: Path) -> None:
 
 
 def test_what_no_module_is_made_of_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnsupportedError, match="needs the virtual machine"):
-        compiled(perceptron(), executor="vm")
     model = compiled(perceptron())
     with pytest.raises(TargetError, match="-o web/ --target wasm"):
         model.save(tmp_path / "model.tw")

@@ -9,6 +9,7 @@ from typing import Any
 from tilewright.backend.cpu.backend import CpuBackend
 from tilewright.backend.wasm.link import link
 from tilewright.backend.wasm.object_file import read_object
+from tilewright.backend.wasm.program_text import program_text
 from tilewright.backend.wasm.run_text import run_text
 from tilewright.codegen.function_info import function_info
 from tilewright.codegen.llvm import compile_object
@@ -18,7 +19,7 @@ from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.model import Model
 from tilewright.runtime.native import Kind
 from tilewright.runtime.wasm import WasmModule
-from tilewright.runtime.web.description import SECTION, Description
+from tilewright.runtime.web.description import SECTION, Description, resolved
 from tilewright.runtime.web.model import WebModel
 from tilewright.support import knobs
 from tilewright.target import Target
@@ -68,11 +69,13 @@ class WasmBackend(CpuBackend):
 
     def finish(self, code: bytes, manifest: Manifest, weights_bytes: int) -> bytes:
         """The modules of all variants, each with the model's description in it."""
-        description = Description(manifest, weights_bytes, str(self.target))
         has_threads = self.target.supports("simd128")  # engines with vectors have atomic instructions
-        parts = [
-            split_objects(part) for part in (*split_objects(code), self.assemble(run_text(manifest.entry, has_threads)))
-        ]
+        whole, interface, flat = resolved(manifest)
+        texts = [run_text(interface.entry, has_threads)]
+        if flat is not None:
+            texts.append(program_text(flat, manifest, len(interface.outputs)))
+        description = Description(whole, interface, weights_bytes, str(self.target))
+        parts = [split_objects(part) for part in (*split_objects(code), *map(self.assemble, texts))]
         exports = {"run": "run"}
         if has_threads:
             exports["serve"] = "serve"

@@ -8,9 +8,13 @@ from tilewright.errors import InternalError, UnsupportedError
 from tilewright.runtime.c_interface import INTERFACE_ERRORS, KERNEL_ERROR, CInterface
 from tilewright.runtime.c_source import CModel
 from tilewright.runtime.manifest import Manifest
+from tilewright.runtime.signature import TensorSpec
 from tilewright.runtime.threads import MAX_WORKERS
 from tilewright.runtime.vm import steps as vm
-from tilewright.runtime.vm.flat import flat_model
+from tilewright.runtime.vm.flat import FlatProgram, flat_model
+
+#: The name of the function that a program becomes.
+ENTRY = "tilewright_program"
 
 _HELPERS = """\
 #include <stddef.h>
@@ -70,19 +74,7 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
     Raises `UnsupportedError` where sizes are symbolic or operators run on the host, with the node.
     """
     flat, outputs = flat_model(manifest)
-    interface = CInterface(
-        entry="tilewright_program",
-        inputs=manifest.inputs,
-        outputs=outputs,
-        dims=(),
-        table=0,
-        stride=0,
-        plan=0,
-        arena_bytes=flat.workspace_bytes,
-        scratch_bytes=flat.scratch_bytes,
-        max_threads=min(manifest.max_workers or MAX_WORKERS, MAX_WORKERS),
-        errors=(*INTERFACE_ERRORS, *flat.messages, KERNEL_ERROR),
-    )
+    interface = program_interface(manifest, flat, outputs)
     variables = [f"unsigned char *v{i} = 0;" for i in range(flat.pointers)]
     variables += [f"int64_t n{i} = 0;" for i in range(flat.counts)]
     printer = _Printer(manifest, alone)
@@ -102,6 +94,23 @@ def program_model(manifest: Manifest, alone: bool) -> CModel:
     ]
     parts = [*entries, _HELPERS, *macros, *tables, program]
     return CModel(interface, "\n".join(parts), "tilewright_program(slots, threads)")
+
+
+def program_interface(manifest: Manifest, flat: FlatProgram, outputs: tuple[TensorSpec, ...]) -> CInterface:
+    """The interface of a program whose steps and outputs are known: see `flat_model`."""
+    return CInterface(
+        entry=ENTRY,
+        inputs=manifest.inputs,
+        outputs=outputs,
+        dims=(),
+        table=0,
+        stride=0,
+        plan=0,
+        arena_bytes=flat.workspace_bytes,
+        scratch_bytes=flat.scratch_bytes,
+        max_threads=min(manifest.max_workers or MAX_WORKERS, MAX_WORKERS),
+        errors=(*INTERFACE_ERRORS, *flat.messages, KERNEL_ERROR),
+    )
 
 
 class _Printer:

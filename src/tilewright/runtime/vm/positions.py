@@ -170,8 +170,8 @@ def leaves(value: Any) -> list[Any]:
 
 def refuse(reason: str) -> NoReturn:
     raise UnsupportedError(
-        f"this model runs on the virtual machine, and cannot become C: {reason}. In C, all sizes within "
-        "branches and loops are fixed; an artifact (.tw) runs the model as it is"
+        f"this model runs on the virtual machine, and cannot become C or WebAssembly: {reason}. In these, all sizes "
+        "within branches and loops are fixed; an artifact (.tw) runs the model as it is"
     )
 
 

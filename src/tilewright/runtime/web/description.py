@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilewright.errors import UnsupportedError
 from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.vm.c_program import program_interface
+from tilewright.runtime.vm.flat import FlatProgram, flat_model
 
 #: The name of the section.
 SECTION = "tilewright"
@@ -24,18 +27,24 @@ TYPES = (
 )  # fmt: skip
 
 
-class Description:
-    """The contents of the section of a model. Raises `UnsupportedError` for what no module is made of."""
+def resolved(manifest: Manifest) -> tuple[Manifest, CInterface, FlatProgram | None]:
+    """The manifest of a model with the outputs and errors that its program has, its interface, and the program's steps.
 
-    def __init__(self, manifest: Manifest, weights_bytes: int, target: str) -> None:
+    A straight graph is its own. Raises `UnsupportedError`, with the node, for a program of sizes that only a run knows
+    or with operators that Python computes.
+    """
+    if manifest.is_native:
+        return manifest, CInterface.of(manifest), None
+    flat, outputs = flat_model(manifest)
+    interface = program_interface(manifest, flat, outputs)
+    return replace(manifest, outputs=outputs, messages=(*manifest.messages, *flat.messages)), interface, flat
+
+
+class Description:
+    """The contents of the section of a model that is `resolved`. Raises `UnsupportedError` for types of elements."""
+
+    def __init__(self, manifest: Manifest, interface: CInterface, weights_bytes: int, target: str) -> None:
         """Read off the manifest."""
-        if manifest.program is not None:
-            raise UnsupportedError(
-                "the model needs the virtual machine (branches, loops, values that are no tensors), which is not "
-                "written for WebAssembly: compile it for a processor, or fix what makes it one (tilewright inspect "
-                "shows it)"
-            )
-        interface = CInterface.of(manifest)
         self._data: dict[str, Any] = {
             "format": 2,
             "version": manifest.tilewright_version,

@@ -26,9 +26,9 @@ class InWasmtime:
 
     threads = 1
 
-    def __init__(self, module: bytes, manifest: Manifest, weights: Array) -> None:
+    def __init__(self, module: bytes, manifest: Manifest, interface: CInterface, weights: Array) -> None:
         """Compile the module, and copy the weights into its memory. Raises `EnvironmentError_` without wasmtime."""
-        self.manifest, self._interface = manifest, CInterface.of(manifest)
+        self.manifest, self._interface = manifest, interface
         self.note = f"wasmtime {importlib.metadata.version('wasmtime')}"
         self._machine = machine = Machine(module)
         self._weights = machine.take(weights.nbytes)

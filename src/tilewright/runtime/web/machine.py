@@ -60,7 +60,9 @@ class Machine:
 
     def write(self, address: int, data: Any) -> None:
         """Copy bytes, or an array's, into the memory."""
-        self._memory.write(self._store, bytes(data), address)
+        found = bytes(data)
+        if found:  # none may lie where the memory ends
+            self._memory.write(self._store, found, address)
 
     def read(self, address: int, nbytes: int) -> bytearray:
         """A copy of bytes of the memory."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tilewright.errors import InputError, TargetError
+from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.artifact import gather_weights
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import split_objects
@@ -22,6 +22,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
+from tilewright.runtime.web.description import resolved
 from tilewright.runtime.web.in_wasmtime import InWasmtime
 
 #: Where models run, the first in this process.
@@ -36,7 +37,9 @@ class WebModel(ForeignModel):
     def __init__(self, object_code: bytes, manifest: Manifest, weights: Any) -> None:
         """Keep the modules, and the weights as one block."""
         block, self._weights_owner = gather_weights(manifest, weights)
+        manifest, self._interface, flat = resolved(manifest)
         super().__init__(object_code, manifest, block)
+        self._is_program = flat is not None
         self.modules = tuple(split_objects(object_code))
         self._engine: Any = None
 
@@ -71,7 +74,7 @@ class WebModel(ForeignModel):
         if engine == ENGINES[0]:
             if threads > 1:
                 raise InputError("there is one thread in wasmtime; choose another engine: --engine node")
-            found: Any = InWasmtime(self.modules[-1], self.manifest, self._weights)
+            found: Any = InWasmtime(self.modules[-1], self.manifest, self._interface, self._weights)
         else:
             # only for programs that are no part of this process
             from tilewright.runtime.web.process import InProcess
@@ -98,7 +101,12 @@ class WebModel(ForeignModel):
         return list(engine.time(warmup + repeat)[warmup:])
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
-        """The least time of each kernel, on one thread."""
+        """The least time of each kernel, on one thread. Raises `UnsupportedError` for branches or loops."""
+        if self._is_program:
+            raise UnsupportedError(
+                "a model with branches or loops has no list of kernels to time in WebAssembly: `tilewright bench` "
+                "times the whole, `tilewright profile` without --target wasm its kernels on a processor"
+            )
         engine = self._opened()
         engine.run(by_name(inputs, self.inputs))
         kernels = self.manifest.kernels
