@@ -8,7 +8,6 @@ import pytest
 
 #: Files of tests that measure or search whole models; the others check what benches compute with.
 _LONG = {
-    "test_autotvm.py",
     "test_benches.py",
     "test_fuzz.py",
     "test_mutations.py",

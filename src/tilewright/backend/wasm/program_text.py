@@ -252,8 +252,8 @@ class _Printer:
         lengths = [self.count(count.value) for count in step.counts]
         for value, one in zip(values, step.carried, strict=True):
             now = self.address(vm.Address(one.variable))
-            places = f"ptr {now}, ptr {value}, ptr {self.address(one.one)}, ptr {self.address(one.other)}"
-            found = self.define(f"call ptr @carry(ptr %ctx, {places}, i32 {one.nbytes})")
+            operands = f"ptr {now}, ptr {value}, ptr {self.address(one.one)}, ptr {self.address(one.other)}"
+            found = self.define(f"call ptr @carry(ptr %ctx, {operands}, i32 {one.nbytes})")
             self.emit(f"store ptr {found}, ptr %{one.variable}")
         for length, count in zip(lengths, step.counts, strict=True):
             self.emit(f"store i32 {length}, ptr %{count.variable}")
