@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 
+import tilewright as tw
 from tests.driver.vm.test_source import BRANCH_IN_LOOP, NESTED, SCAN, by_onnxruntime, decoder, of
 from tests.frontend.onnx.test_models import real_model
+from tests.relay.programs import Programs
 from tests.runtime.web.helpers import compiled
+from tilewright import relay
 from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
+from tilewright.relay.ir.type import TensorType
 from tilewright.runtime.web.model import WebModel
 from tilewright.runtime.web.process import program_of
 
@@ -97,6 +102,28 @@ def test_a_trained_model_and_the_branch_that_it_cannot_run(engine: str) -> None:
         exe.run({**inputs, "sr": np.array(8000)})
     exe.run(inputs)
     exe.close()
+
+
+@pytest.mark.parametrize("seeds", [range(6), pytest.param(range(6, 60), marks=pytest.mark.long)], ids=["few", "many"])
+def test_random_programs_compute_what_the_machine_does(seeds: range) -> None:
+    inputs = [np.array(3, "int32"), np.arange(3, dtype="float32"), np.zeros((2, 4, 5), "float32")]
+    compared = 0
+    for seed in seeds:
+        mod = Programs(Random(seed)).module()
+        main = mod["main"]
+        fixed = relay.var("fixed", TensorType((2, 4, 5)))
+        mod = mod.with_function("main", relay.Function([*main.params[:2], fixed], main.body))
+        try:
+            found = compiled(mod, executor="vm")(*inputs)
+        except UnsupportedError as error:
+            assert "cannot become C or WebAssembly: " in str(error)
+            continue
+        wanted = tw.compile(mod, executor="vm", cache=False)(*inputs)
+        compared += 1
+        pairs = zip(found, wanted, strict=True) if isinstance(wanted, list) else [(found, wanted)]
+        for got, value in pairs:
+            np.testing.assert_allclose(got, value, rtol=1e-5, err_msg=f"seed {seed}\n{mod}")
+    assert compared > len(seeds) // 4
 
 
 @pytest.mark.parametrize(
