@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -71,6 +72,8 @@ class WasmBackend(CpuBackend):
         """The modules of all variants, each with the model's description in it."""
         has_threads = self.target.supports("simd128")  # engines with vectors have atomic instructions
         whole, interface, flat = resolved(manifest)
+        if not has_threads:  # workers could not wait for each other
+            interface = replace(interface, max_threads=1)
         texts = [run_text(interface.entry, has_threads)]
         if flat is not None:
             texts.append(program_text(flat, manifest, len(interface.outputs)))
@@ -90,7 +93,8 @@ class WasmBackend(CpuBackend):
 
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """A model that is written as files for a browser, and runs here in wasmtime."""
-        return WebModel(code, manifest, weights)
+        whole, interface, _ = resolved(manifest)
+        return WebModel(code, whole, weights, interface)
 
     def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> WasmModule:
         """Functions in a machine of their own, on one thread."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.artifact import gather_weights
+from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import split_objects
 from tilewright.runtime.manifest import Manifest
@@ -22,7 +23,6 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
-from tilewright.runtime.web.description import resolved
 from tilewright.runtime.web.in_wasmtime import InWasmtime
 
 #: Where models run, the first in this process.
@@ -34,12 +34,13 @@ class WebModel(ForeignModel):
 
     executor = "web"
 
-    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any) -> None:
-        """Keep the modules, and the weights as one block."""
+    def __init__(
+        self, object_code: bytes, manifest: Manifest, weights: Any, interface: CInterface | None = None
+    ) -> None:
+        """Keep the modules, and the weights as one block. `manifest` and `interface` are what `resolved` finds."""
         block, self._weights_owner = gather_weights(manifest, weights)
-        manifest, self._interface, flat = resolved(manifest)
         super().__init__(object_code, manifest, block)
-        self._is_program = flat is not None
+        self._interface = interface
         self.modules = tuple(split_objects(object_code))
         self._engine: Any = None
 
@@ -74,6 +75,7 @@ class WebModel(ForeignModel):
         if engine == ENGINES[0]:
             if threads > 1:
                 raise InputError("there is one thread in wasmtime; choose another engine: --engine node")
+            assert self._interface is not None
             found: Any = InWasmtime(self.modules[-1], self.manifest, self._interface, self._weights)
         else:
             # only for programs that are no part of this process
@@ -102,7 +104,7 @@ class WebModel(ForeignModel):
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
         """The least time of each kernel, on one thread. Raises `UnsupportedError` for branches or loops."""
-        if self._is_program:
+        if not self.manifest.is_native:
             raise UnsupportedError(
                 "a model with branches or loops has no list of kernels to time in WebAssembly: `tilewright bench` "
                 "times the whole, `tilewright profile` without --target wasm its kernels on a processor"
