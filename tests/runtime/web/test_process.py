@@ -16,13 +16,13 @@ from tilewright.runtime.web.process import program_of
 pytest.importorskip("wasmtime", reason="needs the package wasmtime")
 
 
-def opened(model: Any, engine: str, threads: int = 1) -> WebModel:
+def opened(model: Any, engine: str, threads: int = 1, target: str = "wasm") -> WebModel:
     """A model in an engine; skips where there is none."""
     try:
         program_of(engine)
     except EnvironmentError_ as error:
         pytest.skip(str(error))
-    made = tw.compile(model, target="wasm", cache=False)
+    made = tw.compile(model, target=target, cache=False)
     assert isinstance(made, WebModel)
     made.use(engine, threads)
     return made
@@ -42,6 +42,14 @@ def test_outputs_are_those_of_wasmtime_with_any_threads(engine: str) -> None:
     one.use("wasmtime")
     np.testing.assert_allclose(one(x), found, rtol=1e-6)
     one.close()
+
+
+def test_a_module_without_vectors_runs_on_one_thread() -> None:
+    x = np.random.default_rng(0).standard_normal((1, 3, 12, 12)).astype("float32")
+    model = opened(convolution(), "node", threads=2, target="wasm -mattr=-simd128")
+    assert model.threads == 1 and "no vectors, 1 thread" in model.note
+    np.testing.assert_allclose(model(x), tw.compile(convolution(), cache=False)(x), rtol=1e-5, atol=1e-6)
+    model.close()
 
 
 def test_symbolic_sizes_and_messages_of_an_engine() -> None:

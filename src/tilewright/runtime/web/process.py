@@ -96,7 +96,9 @@ class InProcess:
         loaded = self.ask("load", options={"threads": threads, "worker": engine == "chromium" and threads > 1})
         self.threads: int = loaded["threads"]
         self.feature: str = loaded["feature"]
-        self.note = f"{loaded['version']}, {self.feature}, {threads} thread{'s' * (threads > 1)}"
+        self.note = (
+            f"{loaded['version']}, {self.feature or 'no vectors'}, {self.threads} thread{'s' * (self.threads > 1)}"
+        )
 
     def _command(self, program: str, flags: Sequence[str], url: str) -> list[str]:
         if self.engine == "node":
