@@ -78,7 +78,7 @@ def schedule_attention(s: te.Schedule, product: te.Tensor, out: te.Tensor, targe
 
     s[product].set_scope("local")
     s[product].compute_at(s[out], panels)
-    accumulate(s, product, panel, target)
+    _accumulate(s, product, panel, target)
     for operand in (stages.key, stages.value):
         vectors = copy_vectors(s, operand, target)
         if operand is stages.key:
@@ -99,7 +99,7 @@ def ordered_axes(s: te.Schedule, product: te.Tensor, out: te.Tensor) -> list[te.
     return [s[out].op.axis[layout.index(letter)] for letter in "BHSD"]
 
 
-def accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
+def _accumulate(s: te.Schedule, accumulator: te.Tensor, panel: int, target: Target) -> None:
     """The inner product of a tile: the depth outermost, rows and vectors unrolled into registers."""
     b, h, row, column = s[accumulator].op.axis
     (k,) = s[accumulator].op.reduce_axis
@@ -135,7 +135,7 @@ def schedule_panels(
     vectorize_lanes(s, copied, lane, panel, target)
     s[product].set_scope("local")
     s[product].compute_at(s[copied], blocks)
-    accumulate(s, product, panel, target)
+    _accumulate(s, product, panel, target)
 
 
 ATTENTION = Template("attention", attention_workload, attention_space, attention_cost, schedule_attention)

@@ -124,7 +124,9 @@ def _grouped_blockings(workload: ProductWorkload, rows: int, target: Target) -> 
         (panel, rows, b, 0 if b else 1, 1) for b in _row_blocks(workload, tiles, rows, target)
     ]
     fewest = _depth_blocks(workload, 2 * panel, target)
-    for parts in range(max(fewest, 2), _DEPTH_BLOCKS + 1) if fewest > 1 and rows > 1 else ():
+    if fewest == 1 or rows == 1:
+        return found
+    for parts in range(fewest, _DEPTH_BLOCKS + 1):
         if workload.depth % parts == 0:
             part = replace(workload, depth=workload.depth // parts)
             blocks = {block or tiles for block in _row_blocks(part, tiles, rows, target)}

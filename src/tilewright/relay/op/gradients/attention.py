@@ -14,15 +14,16 @@ from tilewright.relay.op.nn.attention_backward import attention_weights, has_bac
 
 
 def _attention_gradient(call: Call, g: Expr) -> Sequence[Expr | None]:
-    in_parts, attrs = gradient_of_parts(call, g, attention_in_parts), call.attrs
+    attrs = call.attrs
     if attrs["operands"] or not has_backward_kernel(*[tensor_type(x) for x in call.args[:3]]):
-        return in_parts
+        return gradient_of_parts(call, g, attention_in_parts)
     query, key, value, *mask = call.args
     gradient = transform.transpose(g, (0, 2, 1, 3)) if attrs["out_layout"] == "BSHD" else g
     hidden = mask[0] if mask else None
     found = nn.attention_backward(query, key, value, gradient, hidden, attrs["scale"], attrs["causal"])
     type_of(found)
-    return [found[0], found[1], found[2], *in_parts[3:]]
+    of_mask = gradient_of_parts(call, g, attention_in_parts)[3:] if mask else []
+    return [found[0], found[1], found[2], *of_mask]
 
 
 def attention_in_parts(args: Sequence[Expr], attrs: Attrs) -> Expr:

@@ -51,8 +51,8 @@ class _Attention:
     mask: Expr | None
     fill: float | None
     views: tuple[tuple[Call, ...], tuple[Call, ...]]
-    types: tuple[TensorType, ...]
-    """of the stacks of queries, keys and values"""
+    types: tuple[TensorType, TensorType]
+    """of the stacks of queries and values"""
 
 
 def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
@@ -60,7 +60,7 @@ def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
     mod = infer_type(mod)
     main = mod["main"]
 
-    def fits(query: TensorType, _key: TensorType, value: TensorType) -> bool:
+    def fits(query: TensorType, value: TensorType) -> bool:
         rows, depth, width = size_hint(query.shape[1]), int(query.shape[2]), int(value.shape[2])
         return backend.fuses_attention(rows, depth, width, str(query.dtype))
 
@@ -68,11 +68,10 @@ def fuse_attention(mod: IRModule, backend: GraphBackend) -> IRModule:
     return mod if body is main.body else infer_type(mod.with_function("main", main.with_body(body)))
 
 
-def with_attention(expr: Expr, fits: Callable[[TensorType, TensorType, TensorType], bool]) -> Expr:
+def with_attention(expr: Expr, fits: Callable[[TensorType, TensorType], bool]) -> Expr:
     """`expr`, whose types are known, with every attention as one `nn.attention`; the same object if there is none.
 
-    `fits` is True for the types of the stacks of queries [B, M, D], keys ([B, D, N] or [B, N, D]) and values [B, N, E]
-    of what is to be one.
+    `fits` is True for the types of the stacks of queries [B, M, D] and values [B, N, E] of what is to be one.
     """
     nodes = post_order(expr)
     users = consumers(nodes)
@@ -102,7 +101,7 @@ def with_attention(expr: Expr, fits: Callable[[TensorType, TensorType, TensorTyp
 def with_differentiable_attention(expr: Expr) -> Expr:
     """`expr` with `nn.attention` wherever its gradient is one kernel, which computes the scores again."""
     type_of(expr)
-    return with_attention(expr, lambda query, _, value: query == value and has_backward_kernel(query, query, value))
+    return with_attention(expr, lambda query, value: query == value and has_backward_kernel(query, query, value))
 
 
 def _widened(result: Expr, node: Expr, narrow: dict[Expr, Expr]) -> Expr:
@@ -115,9 +114,7 @@ def _widened(result: Expr, node: Expr, narrow: dict[Expr, Expr]) -> Expr:
     return made
 
 
-def _match(
-    product: Expr, users: Users, fits: Callable[[TensorType, TensorType, TensorType], bool]
-) -> _Attention | None:
+def _match(product: Expr, users: Users, fits: Callable[[TensorType, TensorType], bool]) -> _Attention | None:
     """The attention, of types that `fits`, whose second matrix product is `product`."""
     assert isinstance(product, Call)
     if product.attrs["transpose_a"] or product.attrs["transpose_b"]:
@@ -178,7 +175,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
         return None
     (query, of_query, factors), (key, of_key, others) = _without_factors(query), _without_factors(key)
     return _Attention(query, key, value, not node.attrs["transpose_b"], heads, scale * factors * others, mask, fill,
-                      (of_query, of_key), tuple(types))  # fmt: skip
+                      (of_query, of_key), (types[0], types[2]))  # fmt: skip
 
 
 def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
