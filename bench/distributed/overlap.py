@@ -14,8 +14,6 @@ Needs torch, `ip` and `tc`, and root.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from pathlib import Path
 
@@ -148,16 +146,5 @@ def model(options: argparse.Namespace, gradients: dict[str, float], update: floa
             print(f"model {rate:6} Mbit/s {count:3} ranks: {end * 1e3:8.1f} ms, {one / end:.0%} of linear, {ends}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("rate", 1000), ("layers", 8), ("width", 1024), ("batch", 768), ("rounds", 4)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    options = parser.parse_args()
-    if "RANK" in os.environ:
-        work(options)
-    else:
-        run_on_link(Path(__file__), options.rate, sys.argv[1:])
-
-
 if __name__ == "__main__":
-    main()
+    run_on_link(Path(__file__), __doc__, work, rate=1000, layers=8, width=1024, batch=768, rounds=4)

@@ -12,8 +12,6 @@ Needs torch, `ip` and `tc`, and root.
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -88,16 +86,5 @@ def step_seconds(one: PipelineTrainer, ranks: Any, batch: dict[str, np.ndarray])
     return float(both.max())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("rate", 1000), ("layers", 8), ("width", 1024), ("rows", 256), ("rounds", 3)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    options = parser.parse_args()
-    if "RANK" in os.environ:
-        work(options)
-    else:
-        run_on_link(Path(__file__), options.rate, sys.argv[1:])
-
-
 if __name__ == "__main__":
-    main()
+    run_on_link(Path(__file__), __doc__, work, rate=1000, layers=8, width=1024, rows=256, rounds=3)

@@ -5,12 +5,13 @@ Needs `ip` and `tc`, and root.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,21 @@ class Waited:
         time.sleep(self.seconds)
 
 
-def run_on_link(program: Path, rate: int, arguments: Sequence[str]) -> None:
+def run_on_link(
+    program: Path, description: str | None, work: Callable[[argparse.Namespace], None], **defaults: int
+) -> None:
+    """Run a program: as a rank `work`, with the numbers of the command line, else both ranks on a throttled link."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    if "RANK" in os.environ:
+        work(options)
+    else:
+        _start(program, options.rate, sys.argv[1:])
+
+
+def _start(program: Path, rate: int, arguments: Sequence[str]) -> None:
     """Run a program on both sides of a link of `rate` Mbit/s each way, as ranks of gloo; remove the link at the end."""
     started = []
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # by way of `finally`
