@@ -62,6 +62,7 @@ def copy(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("title", FOLLOWED)
 def test_the_steps_lead_to_what_the_section_says(title: str, copy: Path) -> None:
     blocks = SECTIONS[title]

@@ -206,6 +206,7 @@ def test_the_report_has_every_stage_and_adds_up(model: Path) -> None:
     assert report.counters["kernels"] == report.counters["kernel calls"] == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["perceptron", "convolution", "large"])
 def test_threads_do_not_change_a_bit(name: str) -> None:
     proto = {"perceptron": perceptron, "convolution": convolution, "large": wide_network}[name]()

@@ -67,6 +67,7 @@ def test_a_chain_longer_than_the_recursion_limit() -> None:
     np.testing.assert_allclose(tw.compile(chain(2 * DEEP), cache=False)(DATA), expected, rtol=1e-5)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("computed", [False, True], ids=["inputs", "computed"])
 @pytest.mark.parametrize("op", ["Sum", "Concat"])
 def test_many_values_joined(op: str, computed: bool) -> None:

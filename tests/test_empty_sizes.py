@@ -38,6 +38,7 @@ def floats(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype("float32")
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("constant", [False, True], ids=["input", "constant"])
 @pytest.mark.parametrize("rows", [0, 1, 3])
 @pytest.mark.parametrize("terms", [0, 1, 4])

@@ -113,6 +113,7 @@ def test_a_trained_model_of_open_sizes(name: str) -> None:
             assert difference.passed, f"{shapes}: {difference.line()}"
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["mlp", "dqn", "squeezenet1_1"])
 def test_a_benchmark_network(name: str, tmp_path: Path) -> None:
     script = MODELS / "nets" / "fill.py"

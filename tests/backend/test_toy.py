@@ -40,6 +40,7 @@ def test_the_device_is_one_folder_of_three_hundred_lines() -> None:
     assert type(backend_of(Target("toy"))) is toy.ToyBackend and program_class("toy") is toy.ToyProgram
 
 
+@pytest.mark.long
 def test_resnet18_runs_in_the_memory_of_the_device() -> None:
     net = infer_type(relay.IRModule.from_expr(resnet.get_net(1, 10, 18, (3, 64, 64))))["main"]
     weights = {

@@ -94,6 +94,7 @@ def test_runs_overlap_and_are_those_of_this_process(tmp_path: Path) -> None:
 SMALL = "-log_uop_buff_size=11 -log_inp_buff_size=12 -log_wgt_buff_size=12 -log_acc_buff_size=14"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("figures", [f"-log_batch=1 -log_block=3 {SMALL}", "-log_block=5 -log_wgt_buff_size=20"])
 def test_tiles_of_other_shapes(figures: str, tmp_path: Path) -> None:
     mod = network()

@@ -27,6 +27,7 @@ MARKS = {
 }
 
 
+@pytest.mark.sample(40)
 @pytest.mark.parametrize("stage", dict.fromkeys(stage_names()))
 def test_every_stage_prints(stage: str, tilewright: Command, image_model: Path) -> None:
     outcome = tilewright("inspect", image_model, "--stage", stage)

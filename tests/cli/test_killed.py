@@ -36,6 +36,7 @@ def children_of(process: int) -> list[int]:
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one processor nothing is compiled in workers")
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not list children in /proc")
 @pytest.mark.parametrize("end", [".tw", ".c"])

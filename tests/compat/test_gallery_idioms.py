@@ -34,6 +34,7 @@ def test_a_script_runs_with_emulated_kernels(tmp_path: Path, capsys: pytest.Capt
     assert main(["--emulate"]) == 2
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("emulated")
 @pytest.mark.parametrize(("rows", "columns"), [(64, 48), (37, 48), (37, 50), (5, 3)])
 def test_factored_reduction_across_threads_of_any_lengths(rows: int, columns: int) -> None:

@@ -224,6 +224,7 @@ def _check(found: list[np.ndarray], want: Any) -> None:
         np.testing.assert_allclose(one, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("name", RELAY)
 def test_keyword_of_relay(name: str) -> None:
     build, values, want = RELAY[name]

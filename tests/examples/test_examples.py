@@ -90,6 +90,7 @@ def test_te_extern() -> None:
     assert "agree with NumPy" in run("te_extern")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not any(map(shutil.which, ("c++", "g++", "clang++"))), reason="emulation needs a C++ compiler")
 def test_gpu_tensor_core_gemm() -> None:
     out = run("gpu_tensor_core_gemm")
@@ -98,6 +99,7 @@ def test_gpu_tensor_core_gemm() -> None:
     assert "tilewright_mma_f16(" in out and "40 x 72 x 96 on cuda -emulate=1 agrees with NumPy" in out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1"])
 def test_gpu_convolution(target: str) -> None:
     # 40 columns: the second block of a row is cut off, also where it fills shared memory.
@@ -112,6 +114,7 @@ def test_run_model(tmp_path: Path) -> None:
     assert "y: float32[3, 4]" in run("run_model", dynamic, "x:[3,8]")
 
 
+@pytest.mark.long
 def test_identify_files(tmp_path: Path) -> None:
     for package in ("magika", "onnxruntime"):
         if importlib.util.find_spec(package) is None:

@@ -123,6 +123,7 @@ def normalized():
     return make_model(nodes, {"x": (kind, ("n", 2, 6, 6))}, {"y": (kind, ("n", 5))}, values)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("norms", ["folded", "batch"])
 def test_batch_norms_are_folded_into_integers(norms):
     """Also where a gain is negative; before training 8 bits compute what the float model does."""

@@ -123,6 +123,7 @@ def test_the_error_falls_where_ranges_differ(model):
     assert found.losses["relative"] < plain / 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("model", MODELS)
 def test_the_recipe_and_the_onnx_file_have_the_factors(model, tmp_path):
     found = quantized(model)

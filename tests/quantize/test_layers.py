@@ -130,6 +130,7 @@ def test_layers_agree_with_exact_arithmetic_and_onnxruntime(model):
         assert np.abs(y - session.run(None, {"x": x})[0]).max() <= bound
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("model", MODELS)
 def test_the_onnx_file_compiled_is_the_artifact(model):
     found = quantized(model)

@@ -46,6 +46,7 @@ def test_a_layer_that_costs_little_more_stays_between_others(monkeypatch):
     assert tw.quantize(perceptron(), rows(), threads=1).recipe.quantized == ["inner", "outer"]
 
 
+@pytest.mark.long
 def test_regions_leave_until_the_whole_is_no_slower(monkeypatch):
     names = list(tw.quantize(network(), images(), threads=1, objective=None).recipe.choices)
     exact, integer = dict.fromkeys(names, 20.0), dict.fromkeys(names, 8.0)

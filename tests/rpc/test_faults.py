@@ -85,6 +85,7 @@ library["spin"](x, y)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_client_that_is_killed_or_stopped_frees_its_device(fleet_of, library, tmp_path, how):
     tracker, (server,), _ = fleet_of(1)
@@ -104,6 +105,7 @@ def test_a_client_that_is_killed_or_stopped_frees_its_device(fleet_of, library, 
         client.wait()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
 def test_the_job_of_a_server_that_is_killed_or_stopped_is_done_elsewhere(fleet_of, start, library, tmp_path, how):
     tracker, _, registrations = fleet_of(0)
@@ -352,6 +354,7 @@ def test_hostile_frames_end_their_visit_and_nothing_else(fleet_of, library):
         assert doubled(remote, library, 1.0) == 2.0
 
 
+@pytest.mark.long
 def test_many_sessions_leave_nothing_behind(start, library, tmp_path):
     """The short form of `python -m bench.fleet.server --jobs 10000`."""
     server = start()

@@ -262,6 +262,7 @@ def test_a_need_that_makes_no_sense_is_refused(need, said):
         ask(fleet(1), "anna", "a", **need)
 
 
+@pytest.mark.long
 def test_ten_thousand_devices_and_a_hundred_tuners():
     """Everybody is served alike, nobody waits for ever, and devices that are wanted do not idle."""
     generator = random.Random(1)

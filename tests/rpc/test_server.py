@@ -82,6 +82,7 @@ def test_a_model_runs_as_it_does_here(remote):
         model(np.zeros((2, 8), np.float32))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint64", "bool", "float64"])
 def test_arrays_of_all_kinds_come_back_as_they_went(start, dtype):
     with connect(*start().address) as remote:

@@ -116,6 +116,7 @@ def positions(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]
         yield from positions(value, (*path, key))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["graph", "dynamic", "vm"])
 def test_a_forged_artifact_is_an_artifact_error(kind: str, tmp_path: Path) -> None:
     found = read_container(model(kind, tmp_path / "model.tw"), FORMAT)

@@ -29,6 +29,7 @@ def test_the_page_bounds_every_function() -> None:
     assert list(BOUNDS) == list(ulp.FUNCTIONS)
 
 
+@pytest.mark.sample(60)
 @pytest.mark.parametrize("dtype", ulp.TYPES)
 @pytest.mark.parametrize("name", ulp.FUNCTIONS)
 @pytest.mark.filterwarnings("ignore:invalid value encountered")

@@ -23,6 +23,7 @@ def run(kind: str, isa: Isa, program: list[Instruction] | bytes, dram: np.ndarra
     return memory.data[: dram.size], dict(counters)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs_compute_what_the_oracle_does(block: int) -> None:
     for seed in range(75 * block, 75 * block + 75):

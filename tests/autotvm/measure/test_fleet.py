@@ -37,6 +37,7 @@ def test_what_is_measured_there_is_what_is_measured_here(fleet_of) -> None:
     until(lambda: set(states(tracker).values()) == {"free"})
 
 
+@pytest.mark.long
 def test_every_failure_has_its_type_there_too(fleet_of) -> None:
     tracker, _, _ = fleet_of(2)
     task, lines = OddTask(), list[str]()

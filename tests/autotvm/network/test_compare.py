@@ -44,6 +44,7 @@ def test_a_faster_network_is_told_from_an_equal_one_even_so() -> None:
     assert not any(disturbed(1e-3, 2e-3, seed).faster for seed in range(50))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [12, 24, 100, 400])
 def test_an_interval_holds_the_median_in_99_of_100_cases(count: int) -> None:
     generator = np.random.default_rng(0)

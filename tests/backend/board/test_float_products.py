@@ -73,6 +73,7 @@ def test_sums_are_those_of_the_graph(name: str, cpu: str, tmp_path: Path) -> Non
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("board", ["mps2-an386", "mps3-an547", "virt"])
 def test_the_same_on_boards(board: str, tmp_path: Path) -> None:
     """With Helium's vectors on the second."""

@@ -69,6 +69,7 @@ def normal(*shape: int, dtype: str = "float32") -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", _targets())
 def test_a_residual_block_of_convolutions(target: str) -> None:
     def block(x: Expr) -> Expr:
@@ -82,6 +83,7 @@ def test_a_residual_block_of_convolutions(target: str) -> None:
     assert "product" in templates and len(model.manifest.kernels) <= 4
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", _targets())
 def test_depthwise_grouped_and_dilated_convolutions(target: str) -> None:
     def net(x: Expr) -> Expr:
@@ -118,6 +120,7 @@ def test_what_follows_rows_joins_their_kernel(target: str) -> None:
     assert names == ["fused_nn_layer_norm_add_nn_relu", "fused_nn_softmax_multiply"]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("dtype", "zero"), [("int8", -3), ("uint8", 7)])
 def test_convolutions_of_bytes_are_exact_on_tensor_cores(dtype: str, zero: int) -> None:
     """With padding that stands for zero, a bias and the result as bytes again, in one kernel."""
@@ -163,6 +166,7 @@ def test_long_rows_are_added_up_by_warps() -> None:
     assert len(model.manifest.kernels) == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", _targets())
 def test_loops_written_by_hand_become_threads(target: str) -> None:
     rows, where = normal(5, 70), RNG.integers(0, 5, (3, 70)).astype("int32")

@@ -123,6 +123,7 @@ def behind(tmp_path: Path) -> Iterator[Callable[..., Any]]:
         noise.close()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("rate", [0.0, 0.001, 0.01])
 def test_noise_changes_no_result(behind: Callable[..., Any], rate: float) -> None:
     loaded, _ = behind(convolution(), rate)

@@ -156,6 +156,7 @@ def test_logic_and_select(elementwise, lanes):
         np.testing.assert_array_equal(elementwise(e.Select, p, x, y, lanes=lanes), np.where(p, x, y))
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize("source", [*INTS, *FLOATS, "bool"])
 def test_casts_between_all_types_equal_numpys(elementwise, source, lanes):

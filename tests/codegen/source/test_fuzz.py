@@ -121,6 +121,7 @@ def device_case(data: Any, target: str) -> None:
     run_and_compare(func, require_target(target), source, outputs, random_values(source))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("target", ["opencl", "cuda -emulate=1", "vulkan"])
 @cases(6)
 @given(st.data())

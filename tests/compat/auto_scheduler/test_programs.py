@@ -203,6 +203,7 @@ def test_workloads_are_known_by_their_keys(mm_relu: str) -> None:
         auto_scheduler.register_workload("tests/mm_relu", print)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("name", "args"),
     [

@@ -59,6 +59,7 @@ def test_a_trained_model_agrees_with_onnxruntime(name: str) -> None:
     compare(before_the_last_sigmoid(model) if name == "ppocrv4_det" else model, shapes, bound)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["mlp", "dqn", "squeezenet1_1", "mobilenet_v2", "lstm_lm"])
 def test_a_benchmark_network_agrees_with_onnxruntime(name: str, tmp_path: Path) -> None:
     script = MODELS / "nets" / "fill.py"
@@ -120,6 +121,7 @@ def test_silero_of_open_sizes() -> None:
         compiled.run({**feeds(16000, 2, 512), "state": np.zeros((2, 3, 128), np.float32)})
 
 
+@pytest.mark.long
 def test_smart_turn_matches_exact_sums_and_onnxruntime_without_its_fusions() -> None:
     """The quantized graph stays as it is where onnxruntime keeps it; its fused kernels round elsewhere."""
     import tilewright as tw

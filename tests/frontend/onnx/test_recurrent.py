@@ -112,6 +112,7 @@ def test_the_steps_are_one_operator(make_model: Callable[..., Any]) -> None:
     assert names.count("nn.dense") == 1 and names.count("nn.lstm") == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", list(GATES))
 @pytest.mark.parametrize("lengths", [False, True])
 def test_open_steps_and_batch(

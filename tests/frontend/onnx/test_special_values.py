@@ -177,6 +177,7 @@ def compare(got: Array, exact: Array, x: Any, ulps: float, signs: bool = True) -
     assert fine.all(), [*zip(*(one[:8].tolist() for one in (*at, got[~fine], wanted[~fine])))]
 
 
+@pytest.mark.sample(80)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", UNARY)
 def test_functions_of_one_number(name: str, dtype: str) -> None:
@@ -271,6 +272,7 @@ def over_rows(dtype: str) -> dict[str, Array]:
     return dict(zip(OVER_ROWS, map(np.asarray, tw.compile(model, threads=1).run({"x": x}))))
 
 
+@pytest.mark.sample(30)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("name", OVER_ROWS)
 def test_functions_of_rows(name: str, dtype: str) -> None:
@@ -349,6 +351,7 @@ def taken(table: dict[str, Any], dtype: str) -> dict[str, Any]:
     return {name: entry for name, entry in table.items() if not name.startswith(other)}
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_agree_at_their_ends(dtype: str) -> None:
     x = ends(dtype)
@@ -383,6 +386,7 @@ def casts(source: str) -> dict[str, Array]:
     return {"x": x, **dict(zip(kinds, map(np.asarray, tw.compile(model, threads=1).run({"x": x}))))}
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("target", DTYPES)
 @pytest.mark.parametrize("source", [*DTYPES, *INTEGERS])
 def test_casts_to_floats(source: str, target: str) -> None:

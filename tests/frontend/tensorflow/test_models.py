@@ -18,6 +18,7 @@ MODELS = Path(__file__).resolve().parents[3].parent / "shared/models/real"
 PITCH = MODELS / "tf_savedmodel/basic_pitch/nmp"
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not PITCH.is_dir(), reason="../shared/models/real/tf_savedmodel is absent")
 def test_basic_pitch_agrees_with_its_twin_in_onnx() -> None:
     onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")

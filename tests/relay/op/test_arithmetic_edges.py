@@ -112,6 +112,7 @@ def test_extremes_are_nan_where_one_is(dtype: str) -> None:
             np.testing.assert_array_equal(got.astype("float64"), exact(*wide))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_reductions_are_nan_where_an_element_is(dtype: str, axis: int) -> None:

@@ -27,6 +27,7 @@ DIFFERENTIABLE = [
 ]
 
 
+@pytest.mark.sample(130)
 @pytest.mark.parametrize("name", DIFFERENTIABLE)
 def test_each_gradient_agrees_with_differences(name):
     """For each case of the operator; without a case this fails."""

@@ -36,6 +36,7 @@ def compiled(build: Any, *arrays: np.ndarray, shapes: Any = None, threads: int =
     return tw.compile(mod, threads=threads, cache=False)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", TYPES)
 def test_argsort_is_stable_and_puts_nan_last(dtype: str) -> None:
     for shape, axis in ROWS if dtype == "float32" else ROWS[1:3]:
@@ -45,6 +46,7 @@ def test_argsort_is_stable_and_puts_nan_last(dtype: str) -> None:
             np.testing.assert_array_equal(found, sort_reference.argsort(x, axis, ascending))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("count", [1, 5, 40, 200])
 def test_the_first_of_an_order(count: int) -> None:
     """Few are inserted, more are collected and sorted; blocks are passed over in vectors where rows are long."""

@@ -34,6 +34,7 @@ def test_every_operator_has_a_case():
     assert {*COMPILED, *COMPOSITE} == set(CASES)
 
 
+@pytest.mark.sample(90)
 @pytest.mark.parametrize("name", COMPILED)
 def test_each_kernel_agrees_with_its_reference(name):
     target = Target("cpu")

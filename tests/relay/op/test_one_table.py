@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,9 +61,10 @@ def test_no_other_table_has_operators_as_its_keys() -> None:
     wrong = []
     for file in sorted(PACKAGE.rglob("*.py")):
         path = file.relative_to(PACKAGE).as_posix()
-        if is_elsewhere(path):
+        text = file.read_text()
+        if is_elsewhere(path) or len(NAMES.intersection(re.findall(r"""["']([\w.]+)["']""", text))) < 2:
             continue
-        for line, found in tables(ast.parse(file.read_text())):
+        for line, found in tables(ast.parse(text)):
             if not path.startswith(BELOW) or any("." in name for name in found):
                 wrong.append(f"{path}:{line} {', '.join(found)}")
     assert not wrong, "tables of operators outside relay/op; make them fields of Op:\n" + "\n".join(wrong)

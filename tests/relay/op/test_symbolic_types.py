@@ -58,6 +58,7 @@ def agree(symbolic: list[TensorType], n: Dim, size: int, wanted: list[TensorType
     )
 
 
+@pytest.mark.sample(128)
 @pytest.mark.parametrize("name", sorted(name for name in CASES if any(call.args for call in CASES[name])))
 def test_rules_hold_for_every_size(name: str) -> None:
     """Sizes that must be numbers, such as that of a kernel whose taps are written out, say so."""

@@ -40,6 +40,7 @@ def same(a: Any, b: Any) -> bool:
     return np.float64(a).tobytes() == np.float64(b).tobytes() or (np.isnan(a) and np.isnan(b))
 
 
+@pytest.mark.sample(80)
 @pytest.mark.parametrize("rule", ALL)
 def test_both_sides_have_one_value(rule: Rule) -> None:
     rng = random.Random(0)

@@ -59,6 +59,7 @@ UNARY = [
 IDS = [row[0].__name__[6:] for row in UNARY]
 
 
+@pytest.mark.sample(5)
 @pytest.mark.parametrize(("lower", "reference", "bound", "ranges"), UNARY, ids=IDS)
 def test_errors_stay_within_the_bound_in_ulp(evaluate, lower, reference, bound, ranges):
     rng = np.random.default_rng(7)

@@ -27,6 +27,7 @@ def test_virtual_threads_raise_utilization(example, capsys):
     assert "2 virtual threads:" in capsys.readouterr().out
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_it_is_right_in_every_order(example, threads):
     rng = np.random.default_rng(1)

@@ -79,6 +79,7 @@ def test_an_element_that_depends_on_the_same_one_is_made_in_its_position(interpr
     check(interpret, func_of(t[:2], chain[0], nest, over(B, at(t[1]))), 1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "step",
     [

@@ -117,6 +117,7 @@ class _Both:
             optimizer.step()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", CASES)
 def test_steps_are_those_of_torch(name: str) -> None:
     optimizer, make = CASES[name]
@@ -181,6 +182,7 @@ def test_rates_are_those_of_torch(name: str) -> None:
             scheduled.step()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("optimizer", [training.SGD, training.Adam, training.AdamW, training.Lion, training.RMSProp])
 def test_a_schedule_that_stays_is_a_constant_rate(optimizer: Callable[[Any], Optimizer]) -> None:
     assert_equal(trained(optimizer(Linear(0.01, 0.01, 1))).parameters, trained(optimizer(0.01)).parameters)

@@ -45,6 +45,7 @@ def test_a_layer_of_as_many_vector_steps_as_products_keeps_the_matrix_unit_busy(
     assert Conv2D(1, 4, 4, 56, 56).gemm_steps / tuned.cycles > 0.93
 
 
+@pytest.mark.long
 def test_the_layers_of_resnet_reach_ninety_percent() -> None:
     """The geometric mean of C2 to C12, by the model of the cycle simulator."""
     layers = [

@@ -48,6 +48,7 @@ def test_row_blocks_and_groups_compute_the_same() -> None:
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=str(config))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("rows", [(1, 56, 56), (2, 7, 7), (1, 5, 1, 9), (3, 1, 50)], ids=str)
 def test_a_tile_sums_its_own_rows(rows: tuple[int, ...]) -> None:
     """Rows of several axes, which no tile divides: each tile makes room for itself, not for all lines it touches."""

@@ -31,6 +31,7 @@ def _softmax(x: Array, axis: int) -> Array:
     return e / e.sum(axis=axis, keepdims=True)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 def test_softmax_agrees_with_numpy_along_any_axis(shape: tuple[int, ...], axis: int, dtype: str) -> None:

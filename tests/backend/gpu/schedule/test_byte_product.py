@@ -66,6 +66,7 @@ _needs_compiler = pytest.mark.skipif(
 )
 
 
+@pytest.mark.sample(2)
 @_needs_compiler
 @pytest.mark.parametrize(
     ("shape", "dtypes", "zeros"),

@@ -86,6 +86,7 @@ def run(args: list[te.Tensor], values: list[Any], **config: int) -> Any:
     return result.astype("float32")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("image", "filters", "window", "stride", "padding"),
     [
