@@ -58,6 +58,22 @@ def test_scale_and_mask() -> None:
     assert found.attrs["scale"] == 0.25 and len(found.args) == 4
 
 
+@pytest.mark.parametrize("factors", [(0.5,), (1.0,), (2.0, 0.5)])
+@pytest.mark.parametrize("shape, axes", [((B * H, D, M), (0, 2, 1)), ((B, M, H, D), (0, 2, 1, 3))])
+def test_factors_leave_the_views_around_them(
+    factors: tuple[float, ...], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> None:
+    """Also where they make 1, as the usual scale of heads of depth 1 does."""
+    _, key, value = _heads(M)
+    query = relay.var("q", shape=shape)
+    for factor in factors:
+        query = relay.multiply(query, factor)
+    stack = relay.reshape(relay.transpose(query, axes), (B * H, M, D))
+    weights = relay.nn.softmax(relay.nn.batch_matmul(stack, key), axis=-1)
+    mod = _fused(relay.nn.batch_matmul(weights, value, transpose_b=False))
+    assert _call(mod).attrs["scale"] == np.prod(factors)
+
+
 def test_scores_hidden_by_where_fuse_with_their_scale() -> None:
     seen = relay.const(np.tri(M, N, dtype=bool))
     lowest = float(np.finfo("float32").min)

@@ -180,7 +180,7 @@ def _match_scores(softmax: Call, value: Expr, users: Users) -> _Attention | None
 
 def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
     """The matrices that a stack is a multiple of by scalars, the calls that move their elements, and the multiple."""
-    start, views, factor = node, list[Call](), 1.0
+    start, views, kept, factor = node, list[Call](), tuple[Call, ...](), 1.0
     while isinstance(node, Call):
         found = _scalar_factor(node)
         if found is not None:
@@ -191,7 +191,7 @@ def _without_factors(node: Expr) -> tuple[Expr, tuple[Call, ...], float]:
             node = node.args[0]
         else:
             break
-    return (start, (), 1.0) if factor == 1.0 else (start, kept, factor)
+    return start, kept, factor
 
 
 def _is_float_cast(node: Call) -> bool:
