@@ -253,9 +253,9 @@ def draw_network(seed: int) -> tuple[Network, Any, Any]:
         floats = [i for i, v in enumerate(draw.values) if v.is_floating_point()]
         draw.layer(recent if recent in floats else floats[-1])
     target = _end(draw)
-    if not any(p.requires_grad for p in draw.network.parameters()) and not x.is_floating_point():
-        return draw_network(seed + 1_000_000)
     for parameter in draw.network.parameters():
         if draw.rng.random() < 0.05:
             parameter.requires_grad_(False)
+    if not any(p.requires_grad for p in draw.network.parameters()) and not x.is_floating_point():
+        return draw_network(seed + 1_000_000)  # nothing to differentiate by
     return draw.network.train(), x, target

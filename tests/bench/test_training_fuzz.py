@@ -23,6 +23,11 @@ def test_a_seed_draws_the_same_network_each_time() -> None:
     assert torch.equal(first(x, target), second(x, target))
 
 
+def test_there_is_something_to_differentiate_by() -> None:
+    network, x, _ = draw_network(51)  # whose table alone was drawn as a parameter, and as a constant
+    assert x.is_floating_point() or any(p.requires_grad for p in network.parameters())
+
+
 def test_a_wrong_gradient_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     right = worker.by_pytorch
 
