@@ -1,15 +1,16 @@
 """Steps of training beside eager PyTorch and Inductor: seconds of one step, interleaved, minima and medians.
 
-    python bench/training_steps.py [--only cnn,gpt] [--threads 1,2] [--engines eager,inductor,tilewright,native]
-                                   [--rounds 20] [--losses 200 [--small]] [--kernels forward|backward]
+    python bench/training_steps.py [--only cnn,gpt] [--threads 1,2] [--rounds 20]
+                                   [--engines eager,inductor,tilewright,native,jax]
+                                   [--losses 200 [--small]] [--kernels forward|backward]
 
 A step is forward, loss and backward; SGD runs in PyTorch, outside of the compiled graphs and of the time. "tilewright"
 and "inductor" are `torch.compile` (Inductor needs a C++ compiler), "native" is a step of `training_step`, whose update
-is within it and within the time. "processor" is the least processor time of a step, of all threads, which others
-disturb less. `--losses N` trains N steps with each engine on the same batches and prints how far the losses are
-from eager mode's, with `--small` on batches of which a step takes less than 0.3 s. The engine "float64" is eager mode
-in that type: how far eager mode is itself. `--kernels` prints the kernels of one graph of torch.compile by time. Needs
-torch.
+is within it and within the time, "jax" the same network by JAX (`training_jax.py`; needs jax), which is no part of the
+best of PyTorch. "processor" is the least processor time of a step, of all threads, which others disturb less.
+`--losses N` trains N steps with each engine on the same batches and prints how far the losses are from eager mode's,
+with `--small` on batches of which a step takes less than 0.3 s. The engine "float64" is eager mode in that type: how
+far eager mode is itself. `--kernels` prints the kernels of one graph of torch.compile by time. Needs torch.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
+from training_jax import JaxStep
 
 import tilewright
 from tilewright import relay, torch_backend
@@ -280,7 +282,12 @@ def steps_of(name: str, engines: list[str], threads: int, small: bool = False) -
     case = case_of(name, small)
     module = case.make()
     for engine in engines:
-        made = NativeStep(module, case, threads) if engine == "native" else TorchStep(module, engine, threads)
+        if engine == "native":
+            made: Any = NativeStep(module, case, threads)
+        elif engine == "jax":
+            made = JaxStep(copy.deepcopy(module), case.batch(0), threads, RATE)
+        else:
+            made = TorchStep(module, engine, threads)
         began = time.perf_counter()
         made(*case.batch(0))
         made.update()
@@ -289,6 +296,14 @@ def steps_of(name: str, engines: list[str], threads: int, small: bool = False) -
 
 
 # ------------------------------------------------------------------------------------------------------ measuring
+def timed(step: Any, batch: tuple[Any, Any]) -> tuple[float, float]:
+    """Wall and processor seconds of a step, JAX's in its own process."""
+    began, before = time.perf_counter(), time.process_time()
+    step(*batch)
+    took = time.perf_counter() - began, time.process_time() - before
+    return step.seconds if isinstance(step, JaxStep) else took
+
+
 def measure(name: str, engines: list[str], threads: int, rounds: int, seconds: float) -> dict[str, float]:
     """Print minima, medians and processor time of the engines' steps, in turns; the minima."""
     steps = dict(steps_of(name, engines, threads))
@@ -301,24 +316,23 @@ def measure(name: str, engines: list[str], threads: int, rounds: int, seconds: f
             step(*batch)  # brings its weights to the caches
             step.update()
             for _ in range(2):
-                began, before = time.perf_counter(), time.process_time()
-                step(*batch)
-                wall[engine].append(time.perf_counter() - began)
-                used[engine].append(time.process_time() - before)
+                took, spent = timed(step, batch)
+                wall[engine].append(took)
+                used[engine].append(spent)
                 step.update()
         if time.perf_counter() > ends:
             break
     least = {engine: min(values) for engine, values in wall.items()}
-    spent = {engine: min(values) for engine, values in used.items()}
+    thrifty = {engine: min(values) for engine, values in used.items()}
     best, thrift = (
         min((value for engine, value in found.items() if engine in ("eager", "inductor")), default=math.nan)
-        for found in (least, spent)
+        for found in (least, thrifty)
     )
     for engine, values in wall.items():
         print(
             f"{name} threads {threads}: {engine:10} min {least[engine] * 1e3:8.2f} ms  median "
-            f"{statistics.median(values) * 1e3:8.2f}  processor {spent[engine] * 1e3:8.2f}  "
-            f"best of PyTorch / this {best / least[engine]:.2f}, of processor time {thrift / spent[engine]:.2f}",
+            f"{statistics.median(values) * 1e3:8.2f}  processor {thrifty[engine] * 1e3:8.2f}  "
+            f"best of PyTorch / this {best / least[engine]:.2f}, of processor time {thrift / thrifty[engine]:.2f}",
             flush=True,
         )
     return {engine: best / value for engine, value in least.items()}
