@@ -1,12 +1,13 @@
 """The parameter hub beside gather, update and broadcast by gloo: seconds and processor seconds of a step, in turns.
 
     python bench/distributed/hub.py [--parameters 25000000] [--workers 4] [--rounds 10] [--shards N] [--tls]
-                                    [--sockets] [--tenants 2]
+                                    [--sockets N] [--tenants 2]
 
-Workers on this machine; SGD with momentum. They share memory with the hub; by `--sockets` all goes over loopback, as
-by gloo: worker 0 collects all gradients, sums and updates by PyTorch in place, and broadcasts the parameters. The
-gradients are there already: only the exchange is measured. With `--tenants` one worker each of several trainings steps
-alone, then beside the others. Needs torch.
+Workers on this machine; SGD with momentum. They share memory with the hub, except for the last N of `--sockets N`,
+whose gradients and parameters go over loopback. By gloo those of all but worker 0 do: it collects all gradients, sums
+and updates by PyTorch in place, and broadcasts the parameters. The gradients are there already: only the exchange is
+measured, the processor time in the programs and in the system. With `--tenants` one worker each of several trainings
+steps alone, then beside the others. Needs torch.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from tilewright.training import SGD, Hub, HubSession, HubSettings
 RATE, MOMENTUM = 0.01, 0.9
 
 
-def processor_seconds(process: int) -> float:
-    """User and system time of a process."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def processor_seconds(*processes: int) -> np.ndarray:
+    """Time of processes, [in the programs, in the system]."""
+    fields = [Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13] for one in processes]
+    return np.sum(np.array(fields, float), 0) / os.sysconf("SC_CLK_TCK")
 
 
 def serve(options: argparse.Namespace) -> None:
     """The hub's process, until its standard input ends."""
     bundle = Bundle(Path(options.fleet) / "device-hub") if options.fleet else None
-    with Hub(HubSettings(shards=options.shards, bundle=bundle, share=not options.sockets)) as hub:
+    with Hub(HubSettings(shards=options.shards, bundle=bundle, share=options.sockets < options.workers)) as hub:
         print(hub.address[1], flush=True)
         os.read(0, 1)  # not sys.stdin, whose lock the forked compiler would wait for
 
@@ -46,7 +47,8 @@ def serve(options: argparse.Namespace) -> None:
 def joined(options: argparse.Namespace, tenant: str, rank: int, workers: int) -> HubSession:
     values = {"w": np.zeros(options.parameters, np.float32)}
     bundle = str(Path(options.fleet) / "user-bench") if options.fleet else None
-    return HubSession("127.0.0.1", options.port, tenant, rank, workers, values, SGD(RATE, MOMENTUM), bundle=bundle)
+    more: Any = {"bundle": bundle, "share": rank < workers - options.sockets}
+    return HubSession("127.0.0.1", options.port, tenant, rank, workers, values, SGD(RATE, MOMENTUM), **more)
 
 
 def by_gloo(options: argparse.Namespace, gradients: np.ndarray) -> tuple[Callable[[], None], np.ndarray]:
@@ -91,25 +93,25 @@ def work(options: argparse.Namespace) -> None:
     other, values = by_gloo(options, gradients)
     again, _ = by_gloo(options, gradients)
     kinds = {"hub": session.step, "gloo": other, "gloo again": again}
-    least = dict.fromkeys(kinds, (9e9, 9e9))
+    least = {name: (9e9, np.array([9e9, 0.0])) for name in kinds}
     for number in range(options.rounds + 1):
         for name, step in rotated([*kinds.items()], number):
             group.barrier()
-            begun, spent, server = time.perf_counter(), time.process_time(), processor_seconds(options.hub)
+            watched = [os.getpid(), options.hub] if options.rank == 0 else [os.getpid()]
+            before, begun = processor_seconds(*watched), time.perf_counter()
             step()
             took = torch.tensor([time.perf_counter() - begun])
-            mine = torch.tensor([time.process_time() - spent])
-            group.all_reduce(took, group.ReduceOp.MAX)
-            group.all_reduce(mine)
+            group.all_reduce(took, group.ReduceOp.MAX)  # a worker's step ends after the hub's
+            spent = torch.from_numpy(processor_seconds(*watched) - before)
+            group.all_reduce(spent)
             if number:  # after one that touches the memory
                 seconds, processor = least[name]
-                mine += processor_seconds(options.hub) - server
-                least[name] = min(seconds, float(took)), min(processor, float(mine))
+                least[name] = min(seconds, float(took)), min(processor, spent.numpy(), key=sum)
     off = float(np.abs(session.parameters["w"] - values).max())
     session.close()
     if options.rank == 0:
         for name, (seconds, processor) in least.items():
-            print(f"{name:10} {seconds:.3f} s  {processor:.2f} processor s")
+            print(f"{name:10} {seconds:.3f} s  {processor[0]:.2f} + {processor[1]:.2f} processor s")
         ratios = [least["gloo"][0] / least[name][0] for name in ("hub", "gloo again")]
         print("gloo / hub {:.2f}, gloo / gloo again {:.2f}".format(*ratios) + f"; parameters differ by {off:.1e}")
     group.destroy_process_group()
@@ -148,10 +150,16 @@ def tenants(start: Callable[..., subprocess.Popen[str]], count: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("parameters", 25_000_000), ("workers", 4), ("rounds", 10), ("shards", 0), ("tenants", 0)):
+    for name, default in (
+        ("parameters", 25_000_000),
+        ("workers", 4),
+        ("rounds", 10),
+        ("shards", 0),
+        ("tenants", 0),
+        ("sockets", 0),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
-    for name in ("tls", "sockets"):
-        parser.add_argument(f"--{name}", action="store_true")
+    parser.add_argument("--tls", action="store_true")
     for name in ("role", "fleet"):
         parser.add_argument(f"--{name}", default="", help=argparse.SUPPRESS)
     for name in ("rank", "port", "meet", "hub"):
@@ -168,8 +176,7 @@ def main() -> None:
 
         def start(role: str, **fields: Any) -> subprocess.Popen[str]:
             given = {**vars(options), **fields, "role": role, "fleet": folder if options.tls else ""}
-            flags = [f"--{name}={value}" for name, value in given.items() if name not in ("tls", "sockets")]
-            flags += ["--sockets"] * options.sockets
+            flags = [f"--{name}={value}" for name, value in given.items() if name != "tls"]
             pipe: Any = subprocess.PIPE
             out = None if role == "work" else pipe
             return subprocess.Popen([sys.executable, __file__, *flags], stdin=pipe, stdout=out, text=True)

@@ -44,13 +44,15 @@ class HubSession:
         *,
         bundle: str | os.PathLike[str] | None = None,
         timeout: float = 60.0,
+        share: bool = True,
     ) -> None:
         """Join; returns when worker 0 has. Its `values` are the first parameters; those of the others say the shapes.
 
-        `bundle` is the folder of our certificate; without one the hub must be on this machine. Raises `RpcError` where
-        no hub answers, `InputError` where keys, shapes, workers or optimizer are not the training's, or it has begun.
+        `bundle` is the folder of our certificate; without one the hub must be on this machine, and its memory is
+        mapped where it offers that, unless `share` is False. Raises `RpcError` where no hub answers, `InputError`
+        where keys, shapes, workers or optimizer are not the training's, or it has begun.
         """
-        self._timeout, self._steps = timeout + _GRACE, 0
+        self._timeout, self._steps, self._shares = timeout + _GRACE, 0, share
         keys = {name: np.shape(value) for name, value in values.items()}
         fields = {"tenant": tenant, "rank": rank, "workers": workers, "optimizer": encoded(optimizer)}
         self._dial = functools.partial(dial, host, port, bundle, ("device",))
@@ -85,7 +87,7 @@ class HubSession:
                 np.copyto(view, values[name])
         found = self._ask(self._channels[0], ask, flat if values is not None else None)
         self._channels[0].receive_into(flat)
-        shared = taken(found.get("memory"), self._layout, fields["workers"])
+        shared = taken(found.get("memory"), self._layout, fields["workers"]) if self._shares else None
         self._shares = shared is not None
         self._parameters, self._gradients = flat, self._layout.empty()
         if shared is not None:
