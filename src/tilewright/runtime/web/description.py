@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,9 @@ TYPES = (
     "float32", "float64", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32",
     "int64", "uint64",
 )  # fmt: skip
+
+
+_LARGEST = 2**53  # integers up to it are exact as doubles
 
 
 def resolved(manifest: Manifest) -> tuple[Manifest, CInterface, FlatProgram | None]:
@@ -63,7 +67,7 @@ class Description:
 
     def section(self, heap: int) -> bytes:
         """The section's bytes, for a module whose `__heap_base` is `heap`."""
-        return json.dumps({**self._data, "heap": heap}, separators=(",", ":"), ensure_ascii=False).encode()
+        return plain_json({**self._data, "heap": heap}).encode()
 
 
 def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
@@ -72,6 +76,23 @@ def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
         if str(spec.dtype) not in TYPES:
             raise UnsupportedError(f"{spec}: JavaScript has no arrays of {spec.dtype}; tensors of: {', '.join(TYPES)}")
     return [{"name": spec.name, "shape": list(spec.shape), "dtype": str(spec.dtype)} for spec in specs]
+
+
+def plain_json(data: Any) -> str:
+    """Data as JSON; numbers that JSON or JavaScript's doubles lack are `{"number": text}`: see `revived`."""
+    return json.dumps(_plain(data), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, Mapping):
+        return {key: _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    if isinstance(data, float) and not math.isfinite(data):
+        return {"number": "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"}
+    if isinstance(data, int) and abs(data) > _LARGEST:
+        return {"number": str(data)}
+    return data
 
 
 def _sizes(manifest: Manifest, interface: CInterface) -> dict[str, Any]:

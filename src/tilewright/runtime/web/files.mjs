@@ -21,6 +21,10 @@ const up = (value, step) => Math.ceil(value / step) * step;
 const product = (shape) => shape.reduce((all, size) => all * size, 1);
 const spelled = ({ name, dtype, shape }) => `${name}: ${dtype}[${shape.join(", ")}]`;
 
+/** JSON's numbers that are no plain ones: { number: text } of integers beyond 2**53, NaN and infinities. */
+const revived = (_, value) => (typeof value?.number !== "string" ? value
+  : /^-?\d+$/.test(value.number) ? BigInt(value.number) : Number(value.number));
+
 /** The file at a URL as chunks of bytes. */
 async function* chunks(url) {
   const fs = url.protocol === "file:" && builtin("node:fs");
