@@ -58,6 +58,9 @@ class Backend:
     #: True for a device beside the host, with a memory of its own: operators of a program may be computed on either.
     has_own_memory: ClassVar[bool] = False
 
+    #: True where programs find their symbolic sizes by compiled code, as nothing else is there to do it.
+    plans_in_code: ClassVar[bool] = False
+
     def __init__(self, target: Target | None) -> None:
         """For `target`; with None for the defaults of the kind, without costs."""
         self._target = target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +11,7 @@ from tilewright.backend.wasm.link import link
 from tilewright.backend.wasm.object_file import read_object
 from tilewright.backend.wasm.program_text import program_text
 from tilewright.backend.wasm.run_text import run_text
+from tilewright.backend.wasm.segments_text import segments_text
 from tilewright.codegen.function_info import function_info
 from tilewright.codegen.llvm import compile_object
 from tilewright.errors import UnsupportedError
@@ -29,6 +29,8 @@ from tilewright.tir.stmt import PrimFunc
 
 class WasmBackend(CpuBackend):
     """Any WebAssembly machine. A target with vectors that does not name relaxed ones is compiled for both."""
+
+    plans_in_code = True
 
     @cached_property
     def variants(self) -> tuple[Target, ...]:
@@ -71,19 +73,19 @@ class WasmBackend(CpuBackend):
     def finish(self, code: bytes, manifest: Manifest, weights_bytes: int) -> bytes:
         """The modules of all variants, each with the model's description in it."""
         has_threads = self.target.supports("simd128")  # engines with vectors have atomic instructions
-        whole, interface, flat = resolved(manifest)
-        if not has_threads:  # workers could not wait for each other
-            interface = replace(interface, max_threads=1)
-        texts = [run_text(interface.entry, has_threads)]
-        if flat is not None:
-            texts.append(program_text(flat, manifest, len(interface.outputs)))
-        description = Description(whole, interface, weights_bytes, str(self.target))
+        model = resolved(manifest)
+        texts = [run_text(model.entry, has_threads)]
+        if model.flat is not None:
+            texts.append(program_text(model.flat, manifest, len(model.manifest.outputs)))
+        elif model.interface is None:
+            texts.append(segments_text([segment.entry_symbol for segment in manifest.segments], model.entry))
+        threads = model.max_threads if has_threads else 1  # without, workers could not wait for each other
+        description = Description(model, weights_bytes, str(self.target), threads)
         parts = [split_objects(part) for part in (*split_objects(code), *map(self.assemble, texts))]
         exports = {"run": "run"}
         if has_threads:
             exports["serve"] = "serve"
-        if manifest.dynamic is not None:
-            exports["plan"] = f"{manifest.entry}__plan"
+        exports |= {f"plan{i}": f"{p.entry}__plan" for i, p in enumerate(model.pieces) if p.dynamic is not None}
         names = bool(knobs.DEBUG_INFO.get())
         modules = [
             link([read_object(data) for data in objects], exports, [(SECTION, description.section)], names, True)
@@ -93,8 +95,7 @@ class WasmBackend(CpuBackend):
 
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """A model that is written as files for a browser, and runs here in wasmtime."""
-        whole, interface, _ = resolved(manifest)
-        return WebModel(code, whole, weights, interface)
+        return WebModel(code, resolved(manifest), weights)
 
     def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> WasmModule:
         """Functions in a machine of their own, on one thread."""

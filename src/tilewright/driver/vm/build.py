@@ -88,7 +88,7 @@ def bytecode_graphs(
         )
 
     loaded = [constant for constant in builder.constants if constant.data.dtype != object]
-    return ModelGraphs(backend, segments, manifest, loaded, on_host=on_host, runs_bytecode=True)
+    return ModelGraphs(backend, segments, manifest, loaded, backend.plans_in_code, on_host, runs_bytecode=True)
 
 
 def _placement(device: Backend, host: Host, function: Function) -> Placement:

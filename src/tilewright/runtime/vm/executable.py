@@ -48,7 +48,7 @@ class VirtualMachine(Model):
         super().__init__(object_code, manifest, weights)
         self.program = Program.from_manifest(manifest.program)
         self.program.check_against(manifest)
-        self._constants = [self._constant(entry) for entry in manifest.constants]
+        self._constants = [loaded_constant(entry, self._weights) for entry in manifest.constants]
         self._packed = [self._callable(entry) for entry in manifest.packed]
         native = self._program.native
         self._hot = None if native is None else HotFunctions(manifest, self.program, native)
@@ -122,12 +122,6 @@ class VirtualMachine(Model):
         assert self._hot is not None
         return self._hot.run(number, values, self.threads, self._check)
 
-    def _constant(self, entry: LoadedConstant) -> Any:
-        if entry.value is not None:
-            return np.array(entry.value, dtype=object).reshape(entry.shape)
-        count = int(np.prod(entry.shape, dtype=np.int64))
-        return np.frombuffer(self._weights, DType(entry.dtype).numpy, count, entry.offset).reshape(entry.shape)
-
     def _callable(self, entry: PackedEntry) -> Packed:
         if entry.segment is not None and entry.loop is not None:
             native, plan = self._program.native, self.manifest.segments[entry.segment]
@@ -165,6 +159,14 @@ class VirtualMachine(Model):
             return results
 
         return timed
+
+
+def loaded_constant(entry: LoadedConstant, weights: Array) -> Any:
+    """The array of a constant that instructions load, among the weights where it is not of texts."""
+    if entry.value is not None:
+        return np.array(entry.value, dtype=object).reshape(entry.shape)
+    count = int(np.prod(entry.shape, dtype=np.int64))
+    return np.frombuffer(weights, DType(entry.dtype).numpy, count, entry.offset).reshape(entry.shape)
 
 
 def flatten(value: Any) -> list[Any]:

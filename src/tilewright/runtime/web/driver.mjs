@@ -7,6 +7,26 @@ const ask = (path, body) => fetch(base + path, body === undefined ? {} : { metho
 const now = () => performance.now();
 let model, feeds;
 
+/** A value as `process.py` describes it: elements by the number of a file, or texts. */
+async function received(value) {
+  if (value === null) return undefined;
+  if (Array.isArray(value)) return Promise.all(value.map(received));
+  const { dtype, shape, number, texts } = value;
+  return { shape, data: texts ?? new ARRAYS[dtype](await (await ask(`/input/${number}`)).arrayBuffer()) };
+}
+
+/** The description of a value whose elements are sent as files with numbers of `next`. */
+async function sent(value, next) {
+  if (value === undefined || value === null) return null;
+  if (Array.isArray(value)) return Promise.all(value.map((one) => sent(one, next)));
+  const { dtype, shape, data, tag, fields } = value;
+  if (fields) return { tag, fields: await sent(fields, next) };
+  if (dtype === "string") return { shape, texts: data };
+  const number = next();
+  await ask(`/output/${number}`, data);
+  return { dtype, shape, number };
+}
+
 const commands = {
   async load({ options }) {
     model = await load(undefined, options);
@@ -16,13 +36,11 @@ const commands = {
   /** Fetch the inputs, run once, send the outputs back. */
   async run({ inputs }) {
     feeds = {};
-    for (const [i, { name, dtype, shape }] of inputs.entries()) {
-      feeds[name] = { data: new ARRAYS[dtype](await (await ask(`/input/${i}`)).arrayBuffer()), shape };
-    }
-    const begin = now(), results = await model.run(feeds), milliseconds = now() - begin;
-    const outputs = Object.values(results);
-    for (const [i, { data }] of outputs.entries()) await ask(`/output/${i}`, data);
-    return { shapes: outputs.map(({ shape }) => shape), milliseconds };
+    for (const [name, value] of Object.entries(inputs)) feeds[name] = await received(value);
+    const begin = now(), results = await model.run(feeds), milliseconds = now() - begin, outputs = [];
+    let count = 0;
+    for (const value of Object.values(results)) outputs.push(await sent(value, () => count++));
+    return { outputs, milliseconds };
   },
   /** Milliseconds of further runs on the last inputs. */
   async time({ repeat }) {

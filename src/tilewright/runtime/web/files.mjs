@@ -19,7 +19,10 @@ const asBytes = (value) => ArrayBuffer.isView(value)
 const encoded = (text) => new TextEncoder().encode(text);
 const up = (value, step) => Math.ceil(value / step) * step;
 const product = (shape) => shape.reduce((all, size) => all * size, 1);
-const spelled = ({ name, dtype, shape }) => `${name}: ${dtype}[${shape.join(", ")}]`;
+const spelled = ({ name, dtype, shape, type }) =>
+  `${name}: ${type ?? `${dtype}[${shape.map((size) => size ?? "?").join(", ")}]`}`;
+const suits = (shape, wanted) => shape.length === wanted.length
+  && wanted.every((size, i) => typeof size !== "number" || size === shape[i]);
 
 /** JSON's numbers that are no plain ones: { number: text } of integers beyond 2**53, NaN and infinities. */
 const revived = (_, value) => (typeof value?.number !== "string" ? value
@@ -75,6 +78,18 @@ async function weightsOf(source, wanted, take) {
     "compilation, or cut short; copy all files of the folder");
 }
 
+/** A value of a type that is no tensor of known rank: an array for a sequence, undefined for an empty optional. */
+function valueOf(type, value, name) {
+  const [, kind, inner] = /^(\w+)\[(.*)\]$/.exec(type) ?? [];
+  if (kind === "Optional") return value === undefined || value === null ? undefined : valueOf(inner, value, name);
+  if (kind === "Sequence" && Array.isArray(value)) return value.map((one) => valueOf(inner, one, name));
+  const dtype = inner?.split(" ").at(-1), array = dtype === "string" ? Array : ARRAYS[dtype];
+  const { data, shape } = ArrayBuffer.isView(value) ? { data: value, shape: [value.length] } : value ?? {};
+  const isTensor = kind !== "Sequence" && array && data instanceof array && product(shape) === data.length;
+  if (isTensor) return { data, shape, dtype };
+  throw new TilewrightError(`${name}: a value of the type ${type} is needed`);
+}
+
 /** What models of all kinds have: `inputs`, `outputs` (name, shape, dtype), and a check of what is fed. */
 class Fed {
   /** The tensors given for all inputs, checked. */
@@ -92,25 +107,24 @@ class Fed {
   /** The tensor given for an input, checked. */
   _value(spec, feeds) {
     const value = feeds?.[spec.name];
-    if (value === undefined) {
+    if (value === undefined && !spec.type?.startsWith("Optional")) {
       throw new TilewrightError(`the input ${spec.name} is missing; the model takes ${this._takes()}`);
     }
-    const { data, shape = spec.shape } = ArrayBuffer.isView(value) ? { data: value } : value;
-    const array = ARRAYS[spec.dtype];
+    if (spec.type) return valueOf(spec.type, value, spec.name);
+    const { data, shape = spec.shape } = ArrayBuffer.isView(value) || Array.isArray(value) ? { data: value } : value;
+    const array = spec.dtype === "string" ? Array : ARRAYS[spec.dtype];
     if (!(data instanceof array)) {
       const got = data?.constructor?.name ?? typeof data;
       throw new TilewrightError(`${spelled(spec)}: give a ${array.name}, not a ${got}`);
     }
-    const fits = shape.length === spec.shape.length
-      && spec.shape.every((size, i) => typeof size !== "number" || size === shape[i]);
-    if (!fits) throw new TilewrightError(`${spelled(spec)}: got the shape [${shape.join(", ")}]`);
+    if (!suits(shape, spec.shape)) throw new TilewrightError(`${spelled(spec)}: got the shape [${shape.join(", ")}]`);
     if (shape.some((size) => !Number.isInteger(size) || size < 0)) {
       throw new TilewrightError(`${spelled(spec)} has open sizes: give { data, shape }`);
     }
     if (product(shape) !== data.length) {
       throw new TilewrightError(`${spelled(spec)}: ${product(shape)} elements are wanted, ${data.length} given`);
     }
-    return { data, shape };
+    return { data, shape, dtype: spec.dtype };
   }
 }
 

@@ -13,16 +13,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.artifact import gather_weights
-from tilewright.runtime.c_interface import CInterface
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import split_objects
-from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
+from tilewright.runtime.web.description import Resolved
 from tilewright.runtime.web.in_wasmtime import InWasmtime
 
 #: Where models run, the first in this process.
@@ -34,13 +35,11 @@ class WebModel(ForeignModel):
 
     executor = "web"
 
-    def __init__(
-        self, object_code: bytes, manifest: Manifest, weights: Any, interface: CInterface | None = None
-    ) -> None:
-        """Keep the modules, and the weights as one block. `manifest` and `interface` are what `resolved` finds."""
-        block, self._weights_owner = gather_weights(manifest, weights)
-        super().__init__(object_code, manifest, block)
-        self._interface = interface
+    def __init__(self, object_code: bytes, model: Resolved, weights: Any) -> None:
+        """Keep the modules, and the weights as one block."""
+        block, self._weights_owner = gather_weights(model.manifest, weights)
+        super().__init__(object_code, model.manifest, block)
+        self._resolved = model
         self.modules = tuple(split_objects(object_code))
         self._engine: Any = None
 
@@ -52,7 +51,7 @@ class WebModel(ForeignModel):
         # running needs none of it
         from tilewright.runtime.web.package import write_package
 
-        return write_package(Path(folder), name, self.manifest, self.modules, self._weights)
+        return write_package(Path(folder), name, self._resolved, self.modules, self._weights)
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
         """Refused: there are no artifacts of WebAssembly."""
@@ -75,8 +74,7 @@ class WebModel(ForeignModel):
         if engine == ENGINES[0]:
             if threads > 1:
                 raise InputError("there is one thread in wasmtime; choose another engine: --engine node")
-            assert self._interface is not None
-            found: Any = InWasmtime(self.modules[-1], self.manifest, self._interface, self._weights)
+            found: Any = InWasmtime(self.modules[-1], self._resolved, self._weights)
         else:
             # only for programs that are no part of this process
             from tilewright.runtime.web.process import InProcess
@@ -128,7 +126,7 @@ class WebModel(ForeignModel):
         if outputs is None:
             return list(results)
         for target, result in zip(outputs, results, strict=True):
-            target[...] = result
+            np.copyto(target, result, casting="no")
         return list(outputs)
 
     def _reserve(self, workers: int) -> None:

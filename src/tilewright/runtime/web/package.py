@@ -17,15 +17,18 @@ from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.export import move_into_place
 from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
-from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.signature import TensorSpec, ValueSpec
+from tilewright.runtime.web.description import Resolved
+from tilewright.runtime.web.host import HOST_FILES
 from tilewright.support.version import version
 
-#: The parts of the ES module.
+#: The parts of the ES module, and those of one that interprets programs.
 RUNTIME = ("files.mjs", "wasm.mjs", "workers.mjs")
+INTERPRETER = (RUNTIME[0], *HOST_FILES, "machine.mjs", *RUNTIME[1:])
 #: The need of a variant, by a feature of its target, the best first.
 _FEATURES = ("relaxed-simd", "simd128")
 _ARRAYS = {
-    "bool": "Uint8Array", "bfloat16": "Uint16Array", "float16": "Float16Array | Uint16Array",
+    "string": "string[]", "bool": "Uint8Array", "bfloat16": "Uint16Array", "float16": "Float16Array | Uint16Array",
     "int64": "BigInt64Array", "uint64": "BigUint64Array", "uint8": "Uint8Array", "uint16": "Uint16Array",
     "uint32": "Uint32Array",
 }  # fmt: skip
@@ -48,6 +51,8 @@ _TYPES = """\
 /** {title} */
 export interface Spec {{ name: string; dtype: string; shape: (number | string)[] }}
 export interface Tensor<Data> {{ data: Data; shape: number[]; dtype?: string }}
+/** A value that is no tensor of known rank: a tensor, an array of values for a sequence, nothing. */
+export type Value = Tensor<ArrayLike<unknown>> | Value[] | undefined;
 export interface Inputs {{
 {inputs}
 }}
@@ -80,12 +85,14 @@ _OPTIONS = """
   worker?: boolean;"""
 
 
-def write_package(folder: Path, name: str, manifest: Manifest, modules: Sequence[bytes], weights: Array) -> list[Path]:
+def write_package(folder: Path, name: str, model: Resolved, modules: Sequence[bytes], weights: Array) -> list[Path]:
     """Write all files of a model into `folder`, or none; their paths. Raises `InputError`, `EnvironmentError_`."""
+    manifest = model.manifest
     check_name(name)
     variants = _variants(name, manifest, modules)
     endings = [(feature, file.removeprefix(name)) for feature, file, _ in variants]
-    runtime = runtime_text(name, f"{name}.mjs", manifest.tilewright_version, endings)
+    parts = INTERPRETER if model.interface is None else RUNTIME
+    runtime = runtime_text(name, f"{name}.mjs", manifest.tilewright_version, endings, parts)
     inside = "Kernels, plan and run loop are in the module of WebAssembly"
     texts = texts_beside(name, manifest, inside, runtime, _OPTIONS)
     return write_files(folder, name, texts, {file: module for _, file, module in variants}, weights)
@@ -134,7 +141,8 @@ def texts_beside(name: str, manifest: Manifest, inside: str, runtime: str, optio
     `inside` says at its head which file has what beside the weights, `options` are TypeScript's properties of options.
     """
     first, result = manifest.inputs[:1], manifest.outputs[0]
-    count = "…" if not first or not first[0].is_static else str(math.prod(first[0].static_shape))
+    is_known = first and not isinstance(first[0], ValueSpec) and first[0].is_static
+    count = str(math.prod(first[0].static_shape)) if is_known else "…"
     values = {
         "name": name,
         "version": manifest.tilewright_version,
@@ -147,21 +155,27 @@ def texts_beside(name: str, manifest: Manifest, inside: str, runtime: str, optio
     }
     types = types_text(
         f"{name}: a model compiled by Tilewright {manifest.tilewright_version}.",
-        "\n".join(f"  {_key(spec.name)}: {_array(spec)} | Tensor<{_array(spec)}>;" for spec in manifest.inputs),
-        "\n".join(f"  {_key(spec.name)}: Required<Tensor<{_array(spec)}>>;" for spec in manifest.outputs),
+        "\n".join(f"  {_key(spec.name)}: {_fed(spec)};" for spec in manifest.inputs),
+        "\n".join(f"  {_key(spec.name)}: {_returned(spec)};" for spec in manifest.outputs),
         options,
     )
     page = filled(["page.html"], {"NAME": name})
     return {f"{name}.mjs": _HEADER.format(**values) + runtime, f"{name}.d.mts": types, "index.html": page}
 
 
-def runtime_text(name: str, file: str, tilewright: str, endings: Sequence[tuple[str, str]] = ENDINGS) -> str:
+def runtime_text(
+    name: str,
+    file: str,
+    tilewright: str,
+    endings: Sequence[tuple[str, str]] = ENDINGS,
+    parts: Sequence[str] = INTERPRETER,
+) -> str:
     """The ES module `file` that loads and runs models, by default that of `name` beside it.
 
-    `endings` are those of a model's modules by what an engine must have for them, the best first.
+    `endings` are those of a model's modules by what an engine must have for them, the best first; `parts` the files.
     """
     values = {"NAME": name, "FILE": file, "VERSION": tilewright, "VARIANTS": json.dumps(endings)}
-    return filled(RUNTIME, values)
+    return filled(parts, values)
 
 
 def loader() -> str:
@@ -186,7 +200,19 @@ def _key(name: str) -> str:
     return name if name.isidentifier() and name.isascii() else json.dumps(name)
 
 
+def _fed(spec: TensorSpec) -> str:
+    """The type of an input."""
+    return "Value" if isinstance(spec, ValueSpec) else f"{_array(spec)} | Tensor<{_array(spec)}>"
+
+
+def _returned(spec: TensorSpec) -> str:
+    """The type of an output."""
+    return "Value" if isinstance(spec, ValueSpec) else f"Required<Tensor<{_array(spec)}>>"
+
+
 def _array(spec: TensorSpec) -> str:
-    """The typed array of a tensor's elements."""
+    """The array of a tensor's elements."""
+    if isinstance(spec, ValueSpec):
+        return "Array"
     kind = str(spec.dtype)
     return _ARRAYS.get(kind, f"{kind.capitalize()}Array")

@@ -30,6 +30,8 @@ import numpy as np
 from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.memory import Array
 from tilewright.runtime.signature import TensorSpec
+from tilewright.runtime.vm.value import Data
+from tilewright.support.dtype import DType
 
 #: The names of an engine's program, by the engine.
 _PROGRAMS = {
@@ -58,8 +60,6 @@ class Exported(Protocol):
 
     @property
     def inputs(self) -> Sequence[TensorSpec]: ...
-    @property
-    def outputs(self) -> Sequence[TensorSpec]: ...
     def export_web(self, path: Path) -> object: ...
 
 
@@ -74,10 +74,9 @@ class InProcess:
         `flags` are those of the browser.
         """
         self.engine, self.inputs = engine, model.inputs
-        self.given: Sequence[Array] = ()
+        self.given: list[Array] = []
         self.made: dict[int, bytes] = {}
         self.commands: queue.Queue[Any] = queue.Queue()
-        self._outputs = model.outputs
         self._answers: queue.Queue[Any] = queue.Queue()
         program = program_of(engine)
         self._work = tempfile.TemporaryDirectory(prefix="tilewright-web-", ignore_cleanup_errors=True)
@@ -136,18 +135,37 @@ class InProcess:
         """Take an answer, which came by another thread."""
         self._answers.put(answer)
 
-    def run(self, arrays: Sequence[Array]) -> list[Array]:
+    def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs."""
-        self.given, self.made = arrays, {}
-        passed = [
-            {"name": spec.name, "dtype": str(spec.dtype), "shape": list(array.shape)}
-            for spec, array in zip(self.inputs, arrays, strict=True)
-        ]
-        shapes = self.ask("run", inputs=passed)["shapes"]
-        return [
-            np.frombuffer(bytearray(self.made[i]), spec.numpy).reshape(shape)
-            for i, (spec, shape) in enumerate(zip(self._outputs, shapes, strict=True))
-        ]
+        self.given, self.made = [], {}
+        passed = {spec.name: self._described(value) for spec, value in zip(self.inputs, values, strict=True)}
+        return [self._value(one) for one in self.ask("run", inputs=passed)["outputs"]]
+
+    def _described(self, value: Any) -> Any:
+        """A value for `driver.mjs`, with the numbers of the arrays that it asks for."""
+        if value is None:
+            return None
+        if isinstance(value, list):
+            return [self._described(one) for one in value]
+        if value.dtype == object:
+            return {"shape": value.shape, "texts": [str(text) for text in value.reshape(-1)]}
+        self.given.append(value)
+        return {"dtype": str(DType(value.dtype)), "shape": value.shape, "number": len(self.given) - 1}
+
+    def _value(self, described: Any) -> Any:
+        """The value that `driver.mjs` describes, of the arrays that it sent."""
+        if described is None:
+            return None
+        if isinstance(described, list):
+            return [self._value(one) for one in described]
+        if "fields" in described:
+            return Data(described["tag"], tuple(map(self._value, described["fields"])))
+        if "texts" in described:
+            texts = np.empty(len(described["texts"]), object)
+            texts[:] = described["texts"]
+            return texts.reshape(described["shape"])
+        data = bytearray(self.made[described["number"]])
+        return np.frombuffer(data, DType(described["dtype"]).numpy).reshape(described["shape"])
 
     def time(self, repeat: int) -> list[float]:
         """Seconds of each of so many further runs on the last inputs."""

@@ -138,9 +138,10 @@ export class Model extends Fed {
     try {
       const [section] = WebAssembly.Module.customSections(module, "tilewright");
       if (!section) throw new TilewrightError("the module is no model of Tilewright: it has no description");
-      const about = JSON.parse(new TextDecoder().decode(section));
-      if (about.format !== 2) throw new TilewrightError("it is of another version of Tilewright than this file");
-      const usual = about.weights + about.arena < SMALL ? 1 : Math.min(4, cores());
+      const about = JSON.parse(new TextDecoder().decode(section), revived);
+      if (about.format !== 3) throw new TilewrightError("it is of another version of Tilewright than this file");
+      const arena = Math.max(0, ...about.pieces.map((piece) => piece.arena));
+      const usual = about.weights + arena < SMALL ? 1 : Math.min(4, cores());
       const model = new Model(about, isShared ? Math.min(threads ?? usual, about.workers) : 1, isShared);
       await model._start(module);
       await model._fill(opened(weights));
@@ -158,26 +159,35 @@ export class Model extends Fed {
     this.threads = threads;
     this._about = about;
     this._helpers = [];
-    const slots = about.inputs.length + about.outputs.length + 3 + (about.plan ? 1 : 0);
+    const pieces = this._pieces = about.pieces, most = (count) => Math.max(0, ...pieces.map(count));
+    const slots = most((piece) => piece.inputs.length + piece.outputs.length + 3 + (piece.plan ? 1 : 0));
     this._weights = up(about.heap, about.alignment);
-    this._slots = up(this._weights + about.weights, about.alignment);
+    this._slots = up(this._weights + about.weights + WORD, about.alignment); // the number of a piece lies before them
     this._dims = this._slots + WORD * slots;
-    this._plan = this._dims + WORD * (about.dims?.length ?? 0);
-    this._contexts = up(this._plan + WORD * (about.plan ?? 0), CONTEXT);
+    this._plan = this._dims + WORD * most((piece) => piece.dims?.length ?? 0);
+    this._contexts = up(this._plan + WORD * most((piece) => piece.plan ?? 0), CONTEXT);
     this._team = this._contexts + CONTEXT * threads;
     this._stacks = up(this._team + TEAM, about.alignment);
     this._free = this._stacks + STACK * (threads - 1);
-    const shapes = [about.inputs, about.outputs].map((specs) => specs.map(({ shape }) => shape));
-    const layout = about.plan ? { end: this._free } : this._addresses(...shapes, about.arena, about.scratch);
-    if (!(layout.end <= MOST)) throw new TilewrightError(`the model needs ${layout.end} bytes of 32-bit addresses`);
-    const initial = Math.ceil(layout.end / PAGE), maximum = isShared && !about.plan ? initial : MOST / PAGE;
+    const isFixed = pieces.every((piece) => !piece.plan);
+    const end = Math.max(this._free, ...pieces.filter((piece) => !piece.plan).map((piece) => this._fixed(piece).end));
+    if (!(end <= MOST)) throw new TilewrightError(`the model needs ${end} bytes of 32-bit addresses`);
+    const initial = Math.ceil(end / PAGE), maximum = isShared && isFixed ? initial : MOST / PAGE;
     try {
       this._memory = new WebAssembly.Memory({ initial, maximum, shared: isShared });
     } catch (error) {
       throw new TilewrightError(`the model needs ${initial / 16} MiB of memory, which this engine does not give: ` +
         error.message);
     }
-    if (!about.plan) this._layout = this._lay_out(layout);
+    if (!about.program) return;
+    if (typeof programOf === "undefined") {
+      throw new TilewrightError("the module is a program, which this file of a model without one cannot run: load it " +
+        "with its own, or with tilewright-web");
+    }
+    this._program = programOf(about, (number, values) => this._call(number, values), ({ dtype, shape, offset }) => {
+      const data = new ARRAYS[dtype](this._memory.buffer, this._weights + offset, product(shape)).slice();
+      return { data, shape, dtype };
+    });
   }
 
   /** The instance, and those of helpers in workers of their own. */
@@ -213,8 +223,14 @@ export class Model extends Fed {
     }
   }
 
+  /** The layout of a piece of fixed sizes. */
+  _fixed(piece) {
+    const shapes = [piece.inputs, piece.outputs].map((specs) => specs.map(({ shape }) => shape));
+    return piece.layout ??= this._addresses(piece, ...shapes, piece.arena, piece.scratch);
+  }
+
   /** Addresses of inputs, outputs, arena and scratch for shapes. */
-  _addresses(inputs, outputs, arena, scratch) {
+  _addresses(piece, inputs, outputs, arena, scratch) {
     let end = this._free;
     const take = (bytes) => {
       const start = end;
@@ -225,19 +241,19 @@ export class Model extends Fed {
       const array = ARRAYS[spec.dtype], count = product(shape);
       return { spec, array, shape, count, address: take(count * array.BYTES_PER_ELEMENT) };
     };
-    const given = this.inputs.map((spec, i) => tensor(spec, inputs[i]));
-    const made = this.outputs.map((spec, i) => tensor(spec, outputs[i]));
-    return { given, made, arena: take(arena), scratch: take(scratch * this.threads), end };
+    const given = piece.inputs.map((spec, i) => tensor(spec, inputs[i]));
+    const made = piece.outputs.map((spec, i) => tensor(spec, outputs[i]));
+    const isPlanned = Boolean(piece.plan);
+    return { given, made, arena: take(arena), scratch: take(scratch * this.threads), end, isPlanned };
   }
 
   /** Addresses in the slots, where the module finds them. */
-  _lay_out({ given, made, arena, scratch, end }) {
+  _lay_out(number, { given, made, arena, scratch, end, isPlanned }) {
     const addresses = [...given, ...made].map((one) => one.address).concat(this._weights, arena, scratch);
-    if (this._about.plan) addresses.push(this._plan);
+    if (isPlanned) addresses.push(this._plan);
     this._reach(end);
-    const words = new BigUint64Array(this._memory.buffer, this._slots, addresses.length);
-    addresses.forEach((address, i) => { words[i] = BigInt(address); });
-    return { given, made };
+    const words = new BigUint64Array(this._memory.buffer, this._slots - WORD, addresses.length + 1);
+    [number, ...addresses].forEach((address, i) => { words[i] = BigInt(address); });
   }
 
   /** The weights, streamed into the module's memory. */
@@ -255,8 +271,21 @@ export class Model extends Fed {
   async run(feeds) {
     const values = this._values(feeds);
     if (!this._exports) throw new TilewrightError("the model was closed, or stopped with a fault: load it again");
-    const { given, made } = this._layout ?? this._planned(values);
-    given.forEach(({ array, count, address }, i) => new array(this._memory.buffer, address, count).set(values[i].data));
+    const found = this._program ? this._program(values) : this._call(0, values);
+    return Object.fromEntries(found.map((value, i) => [this.outputs[i].name, value]));
+  }
+
+  /** The results of a piece; what it took from the same tensors before is still in the memory. */
+  _call(number, values) {
+    const piece = this._pieces[number], held = this._held?.number === number ? this._held : undefined;
+    this._held = undefined;
+    if (this._program) this._fitting(piece, values);
+    const isSame = held?.values.every(({ shape }, i) => shape.every((size, axis) => size === values[i].shape[axis]));
+    const layout = isSame ? held.layout : piece.plan ? this._planned(number, values) : this._fixed(piece);
+    if (!isSame) this._lay_out(number, layout);
+    layout.given.forEach(({ array, count, address }, i) => {
+      if (!isSame || values[i] !== held.values[i]) new array(this._memory.buffer, address, count).set(values[i].data);
+    });
     let code;
     try {
       code = this._exports.run(this._slots, this._contexts);
@@ -269,27 +298,37 @@ export class Model extends Fed {
       throw new TilewrightError("the model stopped with a fault in a thread; please report it with the model");
     }
     if (code) throw new TilewrightError(`the model stopped: ${this._about.messages[code - 1] ?? `code ${code}`}`);
-    return Object.fromEntries(made.map(({ spec, array, shape, count, address }) => [spec.name,
-      { data: new array(this._memory.buffer, address, count).slice(), shape: [...shape], dtype: spec.dtype }]));
+    this._held = { number, layout, values: [...values] };
+    return layout.made.map(({ spec, array, shape, count, address }) =>
+      ({ data: new array(this._memory.buffer, address, count).slice(), shape: [...shape], dtype: spec.dtype }));
+  }
+
+  /** Values of a program that a segment takes, of the type and the sizes that it knows. */
+  _fitting({ inputs }, values) {
+    inputs.forEach((spec, i) => {
+      const { dtype, shape } = values[i] ?? {};
+      if (dtype === spec.dtype && suits(shape, spec.shape)) return;
+      throw new TilewrightError(`a part of the model takes ${spelled(spec)}, and gets ${dtype}[${shape}]`);
+    });
   }
 
   /** The layout for symbolic sizes, which the module plans. */
-  _planned(values) {
-    const { dims, equal, checks, plan, table, stride } = this._about;
+  _planned(number, values) {
+    const piece = this._pieces[number], { inputs, dims, equal, checks, plan, table, stride } = piece;
     const known = Object.fromEntries(dims.map(([name, input, axis]) => [name, values[input].shape[axis]]));
     for (const [input, axis, value] of equal) {
       const wanted = size(value, known), got = values[input].shape[axis];
       if (wanted === got) continue;
-      throw new TilewrightError(`${spelled(this.inputs[input])}: axis ${axis} is ${got}, not ${wanted}`);
+      throw new TilewrightError(`${spelled(inputs[input])}: axis ${axis} is ${got}, not ${wanted}`);
     }
-    const words = new BigInt64Array(this._memory.buffer, this._dims, dims.length + plan);
+    const words = new BigInt64Array(this._memory.buffer, this._dims, dims.length);
     dims.forEach(([name], i) => { words[i] = BigInt(known[name]); });
-    const code = this._exports.plan(this._dims, this._plan, 0);
+    const code = this._exports[`plan${number}`](this._dims, this._plan, 0);
     if (code) throw new TilewrightError(`the sizes do not fit the model: ${checks[code - 1] ?? `code ${code}`}`);
-    const found = Array.from(words.subarray(dims.length), Number);
+    const found = Array.from(new BigInt64Array(this._memory.buffer, this._plan, plan), Number);
     const rest = found.slice(table + 1);
-    const outputs = this.outputs.map(({ shape }) => rest.splice(0, shape.length));
-    return this._lay_out(this._addresses(values.map(({ shape }) => shape), outputs, found[table], found[stride]));
+    const outputs = piece.outputs.map(({ shape }) => rest.splice(0, shape.length));
+    return this._addresses(piece, values.map(({ shape }) => shape), outputs, found[table], found[stride]);
   }
 }
 

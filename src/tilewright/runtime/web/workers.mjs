@@ -20,10 +20,12 @@ class Remote {
 
   async run(feeds) {
     const isPart = (value) => ArrayBuffer.isView(value) && value.byteLength < value.buffer.byteLength;
-    const whole = (value) => (isPart(value) ? value.slice() : value); // messages carry whole buffers
-    const sent = Object.fromEntries(Object.entries(feeds ?? {}).map(([name, value]) =>
-      [name, value?.data ? { data: whole(value.data), shape: value.shape } : whole(value)]));
-    return this._worker.ask({ run: sent });
+    const whole = (value) => { // messages carry whole buffers
+      if (Array.isArray(value)) return value.map(whole);
+      return value?.data ? { data: whole(value.data), shape: value.shape } : isPart(value) ? value.slice() : value;
+    };
+    const sent = Object.entries(feeds ?? {}).map(([name, value]) => [name, whole(value)]);
+    return this._worker.ask({ run: Object.fromEntries(sent) });
   }
 
   close() { this._worker.end(); }
@@ -72,6 +74,9 @@ async function spawn() {
   };
 }
 
+/** The memory of values, which a message hands on. */
+const buffers = (value) => (Array.isArray(value) ? value.flatMap(buffers) : value?.data?.buffer ?? []);
+
 /** The life of a worker of this file: a model that others load and run, or a helper of one. */
 function work(answer) {
   let model;
@@ -82,7 +87,7 @@ function work(answer) {
         answer({ id, value: { inputs: model.inputs, outputs: model.outputs, threads: model.threads } });
       } else if (run) {
         const value = await model.run(run);
-        answer({ id, value }, Object.values(value).map(({ data }) => data.buffer));
+        answer({ id, value }, buffers(Object.values(value)));
       } else await assist(help, () => answer({ id }));
     } catch (error) {
       answer({ id, error: error.message });
