@@ -279,7 +279,7 @@ def _bytes(workload: ProductWorkload, blocking: Blocking, shares: _Shares, machi
     rows, parts = min(blocking.tile_rows, workload.rows), blocking.depth_blocks
     bytes_deep = workload.depth * workload.itemsize / parts
     stripe, panel = rows * bytes_deep, blocking.panel * bytes_deep  # of the input, a tile's
-    block = stripe * shares.block_tiles
+    block = min(stripe * shares.block_tiles, workload.rows * bytes_deep)
     sequence = shares.group * min(shares.mine, shares.groups)  # panels that a block of rows meets one after the other
     turns = parts * shares.passes / (shares.block_tiles * sequence)  # blocks of rows and of the depth
     share = machine.panels_l2 if workload.constant else machine.kept_l2

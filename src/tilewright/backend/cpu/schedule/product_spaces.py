@@ -204,7 +204,8 @@ def _row_blocks(workload: ProductWorkload, tiles: int, rows: int, target: Target
         return [0]
     machine, cores = target.machine, target.machine.cores
     line = workload.depth * workload.itemsize
-    held = max(1, int(machine.panels_l2 * machine.l2.size / line - 2 * workload.panel) // rows)
+    share = machine.panels_l2 if workload.constant else machine.kept_l2
+    held = max(1, int(share * machine.l2.size / line - 2 * workload.panel) // rows)
     parts = {cores, -(-tiles // held), cores * -(-tiles // (held * cores))}
     return sorted({0, *(block for block in (-(-tiles // part) for part in parts) if block < tiles)})
 
