@@ -6,6 +6,7 @@ multiplied or put beside, and a loss ends it. Sizes are small, and as often odd 
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable
 from typing import Any
@@ -256,6 +257,7 @@ def draw_network(seed: int) -> tuple[Network, Any, Any]:
     for parameter in draw.network.parameters():
         if draw.rng.random() < 0.05:
             parameter.requires_grad_(False)
-    if not any(p.requires_grad for p in draw.network.parameters()) and not x.is_floating_point():
+    network = draw.network.train()
+    if not x.is_floating_point() and not copy.deepcopy(network)(x, target).requires_grad:
         return draw_network(seed + 1_000_000)  # nothing to differentiate by
-    return draw.network.train(), x, target
+    return network, x, target
