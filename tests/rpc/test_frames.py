@@ -28,6 +28,26 @@ def test_a_frame_arrives_as_it_was_sent(ends):
     assert right.receive(1.0) == ({"verb": "x", "text": "ü", "n": 2**60}, b"abc")
 
 
+def test_a_frame_is_sent_in_one_call_whatever_part_of_it_is_taken(ends):
+    left, right = ends
+    calls = []
+
+    class Watched(socket.socket):
+        room = 1 << 20
+
+        def sendmsg(self, buffers):
+            calls.append(b"".join(buffers)[: self.room])
+            return self.send(calls[-1])
+
+    left.socket = Watched(fileno=left.socket.detach())
+    for room in (1 << 20, 30, 7):  # of a header of 16 bytes and a text of 7
+        Watched.room = room
+        left.send({"n": 1}, b"abcdefghij")
+        assert right.receive(1.0) == ({"n": 1}, b"abcdefghij")
+    assert [len(sent) for sent in calls] == [33, 30, 7]
+    left.socket.close()
+
+
 def test_a_large_frame_is_passed_on_in_pieces(ends):
     left, right = ends
     c, d = socket.socketpair()

@@ -16,9 +16,10 @@ import json
 import os
 import select
 import socket
+import ssl
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 from tilewright.errors import RpcError
@@ -56,6 +57,8 @@ class Channel:
         self.socket = connection
         self.peer = peer
         self.left = 0  # bytes of the frame at hand that were not read yet
+        #: True where several buffers can be sent at once, as TLS and Windows cannot.
+        self._gathers = hasattr(connection, "sendmsg") and not isinstance(connection, ssl.SSLSocket)
         if connection.family in (socket.AF_INET, socket.AF_INET6):
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -63,24 +66,30 @@ class Channel:
     def send(self, message: Mapping[str, Any], data: Any = b"", seconds: float | None = None) -> None:
         """Send one frame; `data` is bytes or a contiguous buffer. Raises `ConnectionLost`."""
         view = memoryview(data).cast("B") if len(data) else memoryview(b"")
-        self.send_head(message, view.nbytes)
-        self.send_bytes(view, seconds)
+        head = memoryview(_head(message, view.nbytes))
+        sent = 0
+        if self._gathers:  # in one call: the reader wakes once
+            with self._sending(head.nbytes + view.nbytes, seconds):
+                sent = self.socket.sendmsg([head, view])
+        self.send_bytes(head[sent:], seconds)
+        self.send_bytes(view[max(sent - head.nbytes, 0) :], seconds)
 
     def send_head(self, message: Mapping[str, Any], size: int) -> None:
         """Send the beginning of a frame whose `size` bytes are sent with `send_bytes` afterwards."""
-        text = json.dumps(message, separators=(",", ":")).encode()
-        if len(text) > MOST_TEXT:
-            raise BadFrame(f"a message of {len(text)} bytes is longer than the {MOST_TEXT} that a frame may have")
-        self.send_bytes(_HEADER.pack(MAGIC, len(text), size) + text)
+        self.send_bytes(_head(message, size))
 
     def send_bytes(self, data: Any, seconds: float | None = None) -> None:
         """Send raw bytes of a frame. Raises `ConnectionLost` if the peer does not receive them in time."""
-        size = len(data)
-        if not size:
-            return
+        if len(data):
+            with self._sending(len(data), seconds):
+                self.socket.sendall(data)
+
+    @contextlib.contextmanager
+    def _sending(self, size: int, seconds: float | None) -> Iterator[None]:
+        """What sends so many bytes within raises `ConnectionLost` where it fails."""
         try:
             self.socket.settimeout(_budget(size) if seconds is None else seconds)
-            self.socket.sendall(data)
+            yield
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"{self.peer} does not accept data: {_reason(error)}", self) from None
 
@@ -91,11 +100,8 @@ class Channel:
         """
         size = os.fstat(file.fileno()).st_size
         self.send_head(message, size)
-        try:
-            self.socket.settimeout(FRAME_SECONDS)
+        with self._sending(size, FRAME_SECONDS):
             sent = self.socket.sendfile(file, 0, size) if size else 0
-        except (OSError, ValueError) as error:
-            raise ConnectionLost(f"{self.peer} does not accept data: {_reason(error)}", self) from None
         if sent < size:
             self.close()  # the frame cannot be ended
             raise ConnectionLost(f"a file became shorter while it was sent to {self.peer}", self)
@@ -178,6 +184,14 @@ class Channel:
                     deadline = time.monotonic() + FRAME_SECONDS
         except (OSError, ValueError) as error:
             raise ConnectionLost(f"{self.peer} does not answer: {_reason(error)}", self) from None
+
+
+def _head(message: Mapping[str, Any], size: int) -> bytes:
+    """The beginning of a frame with `size` bytes behind it. Raises `BadFrame`."""
+    text = json.dumps(message, separators=(",", ":")).encode()
+    if len(text) > MOST_TEXT:
+        raise BadFrame(f"a message of {len(text)} bytes is longer than the {MOST_TEXT} that a frame may have")
+    return _HEADER.pack(MAGIC, len(text), size) + text
 
 
 def spelled(host: str, port: int) -> str:
