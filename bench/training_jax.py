@@ -1,7 +1,7 @@
 """Steps of training by JAX: the graph that PyTorch exports of a loss, its operators computed by `jax.numpy`.
 
 A step is `jax.jit(jax.value_and_grad(loss))`, in a process of its own that is bound to as many processors as there are
-threads: XLA starts a thread for each processor that its process may use, and cannot be told another number later.
+threads: XLA starts a thread for each processor that its process may use, once and for all.
 Images keep PyTorch's layout; XLA chooses that of its convolutions. Needs torch and jax.
 """
 

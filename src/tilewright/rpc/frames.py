@@ -86,7 +86,7 @@ class Channel:
 
     @contextlib.contextmanager
     def _sending(self, size: int, seconds: float | None) -> Iterator[None]:
-        """What sends so many bytes within raises `ConnectionLost` where it fails."""
+        """A `with` block that sends so many bytes; raises `ConnectionLost` where that fails."""
         try:
             self.socket.settimeout(_budget(size) if seconds is None else seconds)
             yield
