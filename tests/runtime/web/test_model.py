@@ -212,8 +212,9 @@ define i32 @main__entry(ptr %slots, ptr %ctx) {
 def test_a_failure_in_one_thread_ends_the_run_of_all(tmp_path: Path) -> None:
     compiled(perceptron()).export_web(tmp_path)
     parts = [read_object(compile_object(text, Target("wasm"))) for text in (FAILING, run_text("main", True))]
-    data = {"format": 2, "inputs": [{"name": "x", "shape": [2], "dtype": "int32"}], "outputs": [], "weights": 0,
-            "arena": 0, "scratch": 0, "workers": 8, "alignment": 64, "messages": []}  # fmt: skip
+    x = {"name": "x", "shape": [2], "dtype": "int32"}
+    piece = {"inputs": [x], "outputs": [], "arena": 0, "scratch": 0}
+    data = {"format": 3, "weights": 0, "workers": 8, "alignment": 64, "messages": [], "pieces": [piece]}
     section = (SECTION, lambda heap: json.dumps({**data, "heap": heap}).encode())
     exports = {"run": "run", "serve": "serve"}
     (tmp_path / "failing.wasm").write_bytes(link(parts, exports, [section], shares_memory=True))

@@ -95,7 +95,8 @@ class WasmBackend(CpuBackend):
 
     def load(self, manifest: Manifest, code: bytes, weights: Any, threads: int | None = None) -> Model:
         """A model that is written as files for a browser, and runs here in wasmtime."""
-        return WebModel(code, resolved(manifest), weights)
+        model = resolved(manifest)
+        return WebModel(code, model.manifest, weights, model)
 
     def build(self, funcs: Sequence[PrimFunc], threads: int | None = None) -> WasmModule:
         """Functions in a machine of their own, on one thread."""

@@ -97,8 +97,8 @@ def _require_operators(manifest: Manifest) -> None:
         if packed.segment is None and packed.host not in host_operators():
             node = f" of the node {packed.source!r}" if packed.source else ""
             raise UnsupportedError(
-                f"the operator {packed.host}{node} runs on the host, in Python, and there is none in JavaScript: leave it "
-                "out of the model, with outputs=, or compile for a processor"
+                f"the operator {packed.host}{node} runs on the host, in Python, and there is none in JavaScript: "
+                "leave it out of the model, with outputs=, or compile for a processor"
             )
 
 
@@ -112,8 +112,6 @@ class Description:
             "format": 3,
             "version": manifest.tilewright_version,
             "target": target,
-            "inputs": tensors(manifest.inputs),
-            "outputs": tensors(manifest.outputs),
             "weights": weights_bytes,
             "workers": threads,
             "alignment": manifest.alignment,
@@ -122,6 +120,7 @@ class Description:
         }
         if model.interface is None:
             self._data["program"] = _program(manifest)
+            self._data |= {"inputs": tensors(manifest.inputs), "outputs": tensors(manifest.outputs)}
 
     def section(self, heap: int) -> bytes:
         """The section's bytes, for a module whose `__heap_base` is `heap`."""

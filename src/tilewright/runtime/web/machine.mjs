@@ -114,5 +114,12 @@ function programOf({ program, pieces }, call, loaded) {
     return (values) => (loop ? repeated((given) => call(segment, given), pieces[segment], loop, values)
       : call(segment, values));
   });
-  return (values) => leaves(interpret(program, packed, constants, values)).map(copied);
+  return (values) => {
+    try {
+      return leaves(interpret(program, packed, constants, values)).map(copied);
+    } catch (error) {
+      if (error instanceof TilewrightError) throw error;
+      throw new TilewrightError(`the model's program is damaged, or of another version: ${error.message}`);
+    }
+  };
 }

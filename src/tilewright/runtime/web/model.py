@@ -19,6 +19,7 @@ from tilewright.errors import InputError, TargetError, UnsupportedError
 from tilewright.runtime.artifact import gather_weights
 from tilewright.runtime.foreign import ForeignModel
 from tilewright.runtime.link import split_objects
+from tilewright.runtime.manifest import Manifest
 from tilewright.runtime.memory import Array
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
@@ -35,10 +36,10 @@ class WebModel(ForeignModel):
 
     executor = "web"
 
-    def __init__(self, object_code: bytes, model: Resolved, weights: Any) -> None:
-        """Keep the modules, and the weights as one block."""
-        block, self._weights_owner = gather_weights(model.manifest, weights)
-        super().__init__(object_code, model.manifest, block)
+    def __init__(self, object_code: bytes, manifest: Manifest, weights: Any, model: Resolved | None = None) -> None:
+        """Keep the modules, and the weights as one block; `model` is how they run it, and `manifest` that of it."""
+        block, self._weights_owner = gather_weights(manifest, weights)
+        super().__init__(object_code, manifest, block)
         self._resolved = model
         self.modules = tuple(split_objects(object_code))
         self._engine: Any = None
@@ -51,6 +52,7 @@ class WebModel(ForeignModel):
         # running needs none of it
         from tilewright.runtime.web.package import write_package
 
+        assert self._resolved is not None
         return write_package(Path(folder), name, self._resolved, self.modules, self._weights)
 
     def save(self, path: str | os.PathLike[str], durable: bool = True) -> None:
@@ -74,6 +76,7 @@ class WebModel(ForeignModel):
         if engine == ENGINES[0]:
             if threads > 1:
                 raise InputError("there is one thread in wasmtime; choose another engine: --engine node")
+            assert self._resolved is not None
             found: Any = InWasmtime(self.modules[-1], self._resolved, self._weights)
         else:
             # only for programs that are no part of this process

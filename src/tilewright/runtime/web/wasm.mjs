@@ -154,8 +154,7 @@ export class Model extends Fed {
 
   constructor(about, threads, isShared) {
     super();
-    this.inputs = about.inputs;
-    this.outputs = about.outputs;
+    ({ inputs: this.inputs, outputs: this.outputs } = about.program ? about : about.pieces[0]);
     this.threads = threads;
     this._about = about;
     this._helpers = [];
