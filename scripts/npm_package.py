@@ -27,7 +27,7 @@ export { audioTensor, imageTensor } from "./tensors.mjs";
 
 _TYPES = """
 type Data = Float32Array | Float64Array | Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array
-  | Uint32Array | BigInt64Array | BigUint64Array;
+  | Uint32Array | BigInt64Array | BigUint64Array | string[];
 /** The feature by which an engine's variant of a model is chosen. */
 export function feature(): string;
 export interface Picture { data: Uint8ClampedArray; width: number; height: number }
@@ -95,7 +95,7 @@ def package_files() -> dict[str, str]:
         "engines": {"node": ">=20.16"},
         "license": "Apache-2.0",
     }
-    tensors = "  [name: string]: Required<Tensor<Data>>;", "  [name: string]: Data | Tensor<Data>;"
+    tensors = "  [name: string]: Required<Tensor<Data>>;", "  [name: string]: Data | Tensor<Data> | Value;"
     return {
         "package.json": json.dumps(description, indent=2) + "\n",
         "index.mjs": _INDEX,
