@@ -253,3 +253,15 @@ def test_kernels_within_branches_are_not_timed(tmp_path: Path) -> None:
         exe.profile(drawn(of(BRANCH), 1))
     exe.export_web(tmp_path, "net")
     assert "x: Float32Array | Tensor<Float32Array>;" in (tmp_path / "net.d.mts").read_text()
+
+
+def test_values_of_each_operator() -> None:
+    text = """g (float[2, 3] x) => (float[2, 3] y)
+    { [first] a = Sin(x) [second] b = Mul(a, x) [third] y = Softmax(b) }"""
+    inputs = {"x": np.linspace(-1, 1, 6, dtype=np.float32).reshape(2, 3)}
+    seen = compiled(of(text), executor="debug").steps(inputs)
+    wanted = tw.compile(of(text), executor="debug", cache=False).steps(inputs)  # type: ignore[attr-defined]
+    assert [step.operator for step in seen] == [step.operator for step in wanted] and len(seen) >= 3
+    assert all(same(a.values, b.values) for a, b in zip(seen, wanted, strict=True))
+    with pytest.raises(UnsupportedError, match='compile it with executor="debug"'):
+        compiled(of(text)).steps(inputs)

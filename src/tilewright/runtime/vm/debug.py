@@ -49,17 +49,18 @@ class DebugMachine(VirtualMachine):
         """Run once and call `see` with each operator as soon as it ran, its values not kept."""
         values = by_name(inputs, self.inputs, self._bind)
         with self._turn():
-            watched = [self._watched(entry, call, see) for entry, call in zip(self.manifest.packed, self._packed)]
-            execute(self.program, watched, self._constants, values)
+            calls = [watched(entry, call, see) for entry, call in zip(self.manifest.packed, self._packed)]
+            execute(self.program, calls, self._constants, values)
 
-    @staticmethod
-    def _watched(entry: PackedEntry, call: Packed, see: Callable[[Step], None]) -> Packed:
-        operator, source = entry.host or entry.operator, entry.source
 
-        def watched(*values: Any) -> tuple[Any, ...]:
-            start = time.perf_counter()
-            results = call(*values)
-            see(Step(operator, source, results, time.perf_counter() - start))
-            return results
+def watched(entry: PackedEntry, call: Packed, see: Callable[[Step], None]) -> Packed:
+    """A call of a program that calls `see` with each operator as soon as it ran."""
+    operator, source = entry.host or entry.operator, entry.source
 
-        return watched
+    def seen(*values: Any) -> tuple[Any, ...]:
+        start = time.perf_counter()
+        results = call(*values)
+        see(Step(operator, source, results, time.perf_counter() - start))
+        return results
+
+    return seen

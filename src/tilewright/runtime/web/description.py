@@ -19,6 +19,7 @@ from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.signature import TensorSpec, ValueSpec
 from tilewright.runtime.threads import MAX_WORKERS
 from tilewright.runtime.vm.c_program import ENTRY, program_interface
+from tilewright.runtime.vm.debug import DebugMachine
 from tilewright.runtime.vm.flat import FlatProgram, flat_model
 from tilewright.runtime.web.host import host_operators
 
@@ -82,8 +83,10 @@ def resolved(manifest: Manifest) -> Resolved:
     if manifest.is_native:
         return Resolved(manifest, CInterface.of(manifest))
     try:
-        flat, outputs = flat_model(manifest)
+        flat, outputs = (None, ()) if manifest.executor == DebugMachine.executor else flat_model(manifest)
     except UnsupportedError:
+        flat = None
+    if flat is None:
         _require_operators(manifest)
         return Resolved(manifest, None)
     interface = program_interface(manifest, flat, outputs)

@@ -44,16 +44,15 @@ class InWasmtime:
             None if piece.dynamic is None else ShapeProgram(piece.dynamic, piece.inputs, piece.alignment)
             for piece in self._pieces
         ]
-        self._program = None
-        if model.interface is None:
-            self._program = Interpreted(self.manifest, weights, self._segment)
+        #: The interpreted program, where the model is one.
+        self.program = None if model.interface is not None else Interpreted(self.manifest, weights, self._segment)
         self._last: Sequence[Any] = ()
 
     def run(self, values: Sequence[Any]) -> list[Any]:
         """The outputs. Raises `InputError` where a check of the model fails."""
         self._last = values
-        if self._program is not None:
-            return fresh(self._program.run(values), values)
+        if self.program is not None:
+            return fresh(self.program.run(values), values)
         results, code = self._segment(0, values)
         if code:
             raise InputError(f"the model stopped: {failure_text(self.manifest.messages, code)}")
@@ -91,7 +90,7 @@ class InWasmtime:
 
     def _seconds(self) -> float:
         start = time.perf_counter()
-        if self._program is not None:
+        if self.program is not None:
             self.run(self._last)
         else:
             self._machine.call("run", self._slots, self._context)

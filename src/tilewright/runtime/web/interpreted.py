@@ -12,6 +12,7 @@ from tilewright.runtime.manifest import Manifest, Packed
 from tilewright.runtime.memory import Array
 from tilewright.runtime.module import failure_text
 from tilewright.runtime.program import Caller
+from tilewright.runtime.vm.debug import Step, watched
 from tilewright.runtime.vm.executable import flatten, loaded_constant
 from tilewright.runtime.vm.loop import repeated
 from tilewright.runtime.vm.machine import execute
@@ -31,9 +32,15 @@ class Interpreted:
         self._constants = [loaded_constant(entry, weights) for entry in manifest.constants]
         self._packed = [self._callable(entry) for entry in manifest.packed]
 
-    def run(self, values: Sequence[Any]) -> list[Any]:
-        """The program's results. Raises `InputError` where a check fails."""
-        return flatten(execute(self._program, self._packed, self._constants, values))
+    def run(self, values: Sequence[Any], see: Callable[[Step], None] | None = None) -> list[Any]:
+        """The program's results; `see` is called with each operator as soon as it ran.
+
+        Raises `InputError` where a check fails.
+        """
+        calls = self._packed
+        if see is not None:
+            calls = [watched(entry, call, see) for entry, call in zip(self.manifest.packed, calls)]
+        return flatten(execute(self._program, calls, self._constants, values))
 
     def _callable(self, entry: Packed) -> Callable[..., tuple[Any, ...]]:
         if entry.segment is None:

@@ -24,6 +24,7 @@ from tilewright.runtime.memory import Array
 from tilewright.runtime.profile import KernelTime
 from tilewright.runtime.signature import by_name
 from tilewright.runtime.types import Value
+from tilewright.runtime.vm.debug import DebugMachine, Step
 from tilewright.runtime.web.description import Resolved
 from tilewright.runtime.web.in_wasmtime import InWasmtime
 
@@ -117,6 +118,18 @@ class WebModel(ForeignModel):
             KernelTime(call.name, call.source_text, seconds, call.flops or 0, call.bytes or 0, call.choice)
             for call, seconds in zip(kernels, engine.profile(len(kernels), repeat), strict=True)
         ]
+
+    def steps(self, inputs: Mapping[str, Value]) -> list[Step]:
+        """Run once in wasmtime; every operator in the order of execution, with its values.
+
+        Raises `UnsupportedError` for a model that was not compiled with `executor="debug"`.
+        """
+        if self.manifest.executor != DebugMachine.executor:
+            raise UnsupportedError('its kernels compute several operators at once: compile it with executor="debug"')
+        self.use(ENGINES[0])
+        found: list[Step] = []
+        self._engine.program.run(by_name(inputs, self.inputs), found.append)
+        return found
 
     def _opened(self) -> Any:
         """The engine; that of this process, where none was chosen."""
