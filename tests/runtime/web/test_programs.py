@@ -238,6 +238,23 @@ console.log(z.shape, w.shape, z.data.length);"""
 
 
 @needs_node
+def test_texts_and_sequences_go_through_a_worker(tmp_path: Path) -> None:
+    compiled(of(TEXTS)).export_web(tmp_path)
+    script = """
+const words = ["a b", "", "c"], parts = [Float32Array.of(1, 2), Float32Array.of(0, 3, 4).subarray(1)];
+for (const worker of [false, true]) {
+  const model = await load(undefined, { worker });
+  const { loud, more, count } = await model.run({ words, parts: parts.map((data) => ({ data, shape: [2] })) });
+  console.log(JSON.stringify([loud.data, more.map(({ data }) => [...data]), Number(count.data[0])]));
+  await model.run({ words, parts: words }).catch(({ message }) => console.log(message));
+  model.close();
+}"""
+    lines = in_node(tmp_path, script).splitlines()
+    assert lines[0] == lines[2] == '[["A B","","C"],[[1,2],[3,4],[1,2]],3]'
+    assert lines[1] == lines[3] == "parts: a value of the type Tensor[(?,), float32] is needed"
+
+
+@needs_node
 def test_a_straight_model_s_file_says_that_it_runs_no_programs(tmp_path: Path) -> None:
     compiled(of("g (float[4] x) => (float[4] y) { y = Sin(x) }")).export_web(tmp_path)
     compiled(of(FOUND)).export_web(tmp_path, "found")

@@ -49,7 +49,8 @@ _HEADER = """\
 
 _TYPES = """\
 /** {title} */
-export interface Spec {{ name: string; dtype: string; shape: (number | string)[] }}
+/** A tensor; a dimension that only a run knows is null. A value that is none has a `type`, no dtype and no shape. */
+export interface Spec {{ name: string; dtype: string; shape: (number | string | null)[]; type?: string }}
 export interface Tensor<Data> {{ data: Data; shape: number[]; dtype?: string }}
 /** A value that is no tensor of known rank: a tensor, an array of values for a sequence, nothing. */
 export type Value = Tensor<ArrayLike<unknown>> | Value[] | undefined;
