@@ -35,7 +35,7 @@ Records = str | os.PathLike[str] | Database
 #: Precisions of the operands of products: as the model has them, rounded to bfloat16, to the sum of two, or to float16.
 FLOAT32, BF16, TF32_LIKE, F16 = "float32", "bf16", "tf32-like", "f16"
 
-#: The attribute of functions for all but the first (`bfloat16_products`, `float16_products`).
+#: The attribute of functions for all but the first (`bfloat16_products`, `float16_products`, `half_weights`).
 _ROUNDING = {BF16: BFLOAT16, TF32_LIKE: SPLIT, F16: FLOAT16}
 
 #: Features of processors, one of which products of bfloat16 take.
@@ -156,6 +156,8 @@ def _check_precision(precision: str, target: Target) -> None:
         raise InputError(f"precision {precision!r} is unknown{nearest(precision, known)}; known: {', '.join(known)}")
     needed = _COMPUTE_FLOAT16 if precision == F16 else _MULTIPLY_BFLOAT16
     if precision == FLOAT32 or (target.kind == "llvm" and any(map(target.supports, needed))):
+        return
+    if precision == F16 and target.kind == "webgpu":  # weights are stored so (`half_weights`)
         return
     tables = PROCESSORS["x86_64"], PROCESSORS["aarch64"]
     able = [cpu for table in tables for cpu, features in table.items() if not {*features}.isdisjoint(needed)]

@@ -1,4 +1,4 @@
-"""One kernel in the language of each device: `b[i] = a[i] * f` for i < n, in blocks of 64."""
+"""One kernel in the language of each device: `b[i] = a[i] * f` for i < n, in blocks of 64; a model of float16."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+from tests.onnx_models import make_model
 from tilewright.errors import EnvironmentError_
 from tilewright.runtime.gpu.api import DeviceApi, Kernel, Launch
 from tilewright.runtime.gpu.devices import open_device
@@ -75,3 +77,20 @@ def scale_kernel(kind: str, api: DeviceApi) -> Kernel:
 def scale(kernel: Kernel, source: Any, target: Any, factor: float, n: int = 100) -> Launch:
     """A launch of the kernel."""
     return Launch(kernel, (-(-n // 64), 1, 1), (64, 1, 1), [source, target, np.float32(factor), np.int32(n)])
+
+
+def halves() -> Any:
+    """A model of float16: a convolution, means, a product, a softmax, and moves of single elements."""
+    rng, half = np.random.default_rng(0), TensorProto.FLOAT16
+    weights = {name: (rng.standard_normal(shape) * 0.3).astype("float16")
+               for name, shape in (("w", (7, 3, 3, 3)), ("d", (7, 9)))}  # fmt: skip
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("GlobalAveragePool", ["c"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "d"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["y"]),
+        helper.make_node("Transpose", ["x"], ["moved"], perm=[0, 2, 3, 1]),
+    ]
+    outputs = {"y": (half, [1, 9]), "c": (half, [1, 7, 11, 13]), "moved": (half, [1, 11, 13, 3])}
+    return make_model(nodes, {"x": (half, [1, 3, 11, 13])}, outputs, weights)

@@ -13,8 +13,11 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
+from tests.runtime.gpu.programs import halves
 from tests.runtime.web.helpers import in_node, needs_node
 from tilewright.errors import EnvironmentError_, InputError, TargetError, UnsupportedError
+from tilewright.runtime.gpu.noted_steps import codes_for
+from tilewright.runtime.gpu.wgsl_features import for_features
 from tilewright.runtime.web.gpu_model import WebGpuModel
 from tilewright.runtime.web.process import InProcess, program_of
 
@@ -143,6 +146,49 @@ def test_a_browser_without_webgpu_says_what_to_enable() -> None:
         pytest.skip(str(error))
     with pytest.raises(InputError, match="--target wasm"):
         InProcess("chromium", compiled(perceptron()), flags=["--disable-gpu", "--disable-features=WebGPU"])
+
+
+#: A GPU that notes the text of modules and does nothing; `FEATURES` stands for its features.
+_NOTING = """
+const known = { then: undefined, size: 2 ** 30, getMappedRange: () => new ArrayBuffer(2 ** 16) };
+const quiet = () => new Proxy(function () {}, {
+  get: (_, name) => (name in known ? known[name] : quiet()),
+  apply: () => quiet(),
+});
+const texts = [], never = new Promise(() => {}), nothing = async () => null;
+const limits = new Proxy({}, { get: () => 2 ** 30 }), features = new Set(FEATURES);
+globalThis.GPUBufferUsage = {};
+const device = { limits, features, lost: never, addEventListener() {}, pushErrorScope() {}, popErrorScope: nothing,
+  createShaderModule: ({ code }) => texts.push(code), createComputePipelineAsync: async () => quiet(),
+  createBuffer: quiet, createBindGroup: quiet };
+const adapter = { limits, features, info: {}, requestDevice: async ({ requiredFeatures }) => {
+  console.log(requiredFeatures.join(" "));
+  return device;
+} };
+Object.defineProperty(globalThis, "navigator", { value: { gpu: { requestAdapter: async () => adapter } } });
+await load();
+console.log(JSON.stringify(texts));
+"""
+
+
+@needs_node
+@pytest.mark.parametrize("features", [[], ["shader-f16"], ["shader-f16", "subgroups"]])
+def test_kernels_take_the_features_of_the_gpu(tmp_path: Path, features: list[str]) -> None:
+    model = compiled(halves())
+    model.export_web(tmp_path)
+    requested, texts = in_node(tmp_path, _NOTING.replace("FEATURES", json.dumps(features))).splitlines()
+    assert requested.split() == features
+    sources = [for_features(code.source, features) for code in codes_for(model.object_code)]
+    assert json.loads(texts) == sources
+    assert all(("enable f16;" in source) == ("shader-f16" in features) for source in sources)
+
+
+def test_float16_in_chromium_is_as_on_the_processor(opened: Any) -> None:
+    """SwiftShader has no shader-f16: elements are halves of words there."""
+    model, here = opened(halves()), tw.compile(halves(), cache=False)
+    x = np.random.default_rng(1).standard_normal((1, 3, 11, 13)).astype("float16")
+    for got, want in zip(model.run({"x": x}), here.run({"x": x}), strict=True):
+        np.testing.assert_allclose(got.astype("f4"), want.astype("f4"), rtol=2e-3, atol=1e-3)
 
 
 @needs_node

@@ -28,6 +28,7 @@ from tilewright.relay.transform.layout.alter_layout import alter_layout
 from tilewright.relay.transform.layout.channels_last import channels_last
 from tilewright.relay.transform.manager.graph_pass import GraphPass
 from tilewright.relay.transform.passes import PLAIN_PIPELINE
+from tilewright.relay.transform.quantize.half_weights import half_weights
 from tilewright.relay.transform.quantize.int8_products import int8_products
 from tilewright.relay.transform.quantize.whole_rows import whole_rows
 from tilewright.relay.transform.simplify.fold_constant import fold_constant
@@ -97,6 +98,7 @@ class GpuBackend(GpuFunctions):
         if self.target.kind == "webgpu":
             joins = next(i for i, one in enumerate(passes) if one.name == "split_args")
             passes[joins] = replace(passes[joins], function=partial(split_args, max_function_args=_MOST_JOINED))
+            passes.insert(joins, GraphPass("half_weights", 3, "", half_weights))
         return tuple(passes)
 
     def gathers_operands(self) -> bool:

@@ -234,6 +234,9 @@ def _bitwise_not(b: SourceBuilder, x: Call) -> str:
 
 
 def _reinterpret(b: SourceBuilder, x: Call) -> str:
+    found = b.dialect.functions.get((f"reinterpret_{x.dtype}", str(x.args[0].dtype)))
+    if found is not None:
+        return f"{found}({b.value(x.args[0])})"
     if b.dialect.type_name(x.dtype) == b.dialect.type_name(x.args[0].dtype):
         return b.value(x.args[0])
     if {x.dtype.code, x.args[0].dtype.code} <= {"int", "uint"}:

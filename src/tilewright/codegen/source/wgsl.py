@@ -2,6 +2,8 @@
 
 Scalars come in one uniform structure a kernel, in the order of its parameters. The language has 32-bit numbers only,
 and no constant that is infinite: those are read from variables. Other elements are parts of words, or two (`words`).
+A float16 is a float32 of such a value in registers; in memory it is half a word, or, where the device has `shader-f16`,
+an element: the text has both, of which a device takes one (`runtime/gpu/wgsl_features.py`).
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, entry, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language
-from tilewright.codegen.source.half import CONVERSIONS
 from tilewright.codegen.source.words import PACKED, Words, check_scalar, word_literal
+from tilewright.runtime.gpu.wgsl_features import HALF, either
 from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
 from tilewright.tir.transform.split_host_device import Launch
@@ -39,13 +41,18 @@ def _literal(dtype: DType, value: float | int) -> str:
 
 WGSL = Dialect(
     name="WGSL",
-    types={"bool": "bool", "float32": "f32", **_WORDS.types()},
-    loads=_WORDS.loads(),
-    stores=_WORDS.stores(),
+    types={"bool": "bool", "float32": "f32", **_WORDS.types(), "float16": "f32"},
+    loads={**_WORDS.loads(), "float16": "tilewright_load_{name}({index})"},
+    stores={**_WORDS.stores(), "float16": ("tilewright_store_{name}({index}, {value});",)},
     narrow=_WORDS.narrow(),
-    conversions=CONVERSIONS,
+    conversions={("float32", "float16"): "tilewright_round_half", ("bfloat16", "float32"): "tilewright_from_bfloat",
+                 ("float32", "bfloat16"): "tilewright_to_bfloat"},
     functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "countOneBits",
-               ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod"},
+               ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod",
+               ("reinterpret_uint16", "float16"): "tilewright_to_half",
+               ("reinterpret_int16", "float16"): "tilewright_to_half_int",
+               ("reinterpret_float16", "uint16"): "tilewright_from_half",
+               ("reinterpret_float16", "int16"): "tilewright_from_half_int"},
     literal=_literal,
     threads={f"{kind}.{axis}": f"i32({kind}.{axis})" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
     barriers={"shared": "workgroupBarrier();"},
@@ -105,12 +112,18 @@ fn tilewright_to_half(f: f32) -> u32 {
   let result: u32 = mantissa >> shift;
   return sign | select(result, result + 1u, rest > half_way || (rest == half_way && (result & 1u) != 0u));
 }
+fn tilewright_to_half_int(f: f32) -> i32 { return extractBits(i32(tilewright_to_half(f)), 0u, 16u); }
+fn tilewright_from_half_int(h: i32) -> f32 { return tilewright_from_half(u32(h) & 0xffffu); }
 fn tilewright_from_bfloat(h: u32) -> f32 { return bitcast<f32>(h << 16u); }
 fn tilewright_to_bfloat(f: f32) -> u32 {
   let bits: u32 = bitcast<u32>(f);
   if ((bits & 0x7fffffffu) > 0x7f800000u) { return (bits >> 16u) | 0x40u; }
   return (bits + 0x7fffu + ((bits >> 16u) & 1u)) >> 16u;
 }"""
+
+_ROUND_HALF = "fn tilewright_round_half(f: f32) -> f32 {{ return {}; }}"
+_ROUNDING = either(HALF, [_ROUND_HALF.format("f32(f16(f))")],
+                   [_ROUND_HALF.format("tilewright_from_half(tilewright_to_half(f))")])  # fmt: skip
 
 
 _DIVISIONS = [f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ return {result}; }}"
@@ -121,11 +134,13 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     lines, fields, values = [], [], []
     for binding, param in enumerate(launch.kernel.params):
         if isinstance(param, Buffer):
-            kind = "atomic<u32>" if entry(param.dtype) in PACKED else WGSL.memory_type(param.dtype)
             # `read` beside `read_write` would be refused where both are parts of one buffer, such as a model's arena
-            lines.append(
-                f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}: {_array(param, kind)};"
-            )
+            declared = f"@group(0) @binding({binding}) var<storage, read_write> {b.name(param)}"
+            if str(param.dtype) == "float16":
+                lines += _half_array(declared, b.name(param), launch.kernel.attrs["written"][binding])
+                continue
+            kind = "atomic<u32>" if entry(param.dtype) in PACKED else WGSL.memory_type(param.dtype)
+            lines.append(f"{declared}: {_array(param, kind)};")
         else:
             check_scalar("WGSL", param.name, param.dtype)
             fields.append(f"  {b.name(param)}: {WGSL.type_name(param.dtype)},")
@@ -142,6 +157,22 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
     return "\n".join([*lines, *values])
 
 
+def _half_array(declared: str, name: str, written: bool) -> list[str]:
+    """An array of float16 with the functions that load and store an element, in both forms."""
+    load = f"fn tilewright_load_{name}(i: i32) -> f32 {{{{ return {{}}; }}}}"
+    store = f"fn tilewright_store_{name}(i: i32, f: f32) {{{{ {{}} }}}}"
+    word = f"atomicLoad(&{name}[i / 2])" if written else f"{name}[i / 2]"
+    shift, bits = "u32(i & 1) * 16u", _WORDS.stores()["uint16"]
+    parts = [line.format(name=name, index="i", value="tilewright_to_half(f)") for line in bits]
+    return either(
+        HALF,
+        [f"{declared}: array<f16>;", load.format(f"f32({name}[i])"), *[store.format(f"{name}[i] = f16(f);")] * written],
+        [f"{declared}: array<{'atomic<u32>' if written else 'u32'}>;",
+         load.format(f"tilewright_from_half(extractBits({word}, {shift}, 16u))"),
+         *[store.format(" ".join(parts))] * written],
+    )  # fmt: skip
+
+
 def _array(param: Buffer, kind: str) -> str:
     """The type of a buffer; with its size where that is known, which bounds are then checked by without a division."""
     size = param.constant_size() if param.dtype.itemsize == _WORD else None
@@ -149,11 +180,12 @@ def _array(param: Buffer, kind: str) -> str:
 
 
 _KEYWORDS = (
-    "fn let var const loop switch if else for while return true false struct array vec3 i32 u32 f32 bool main enable"
+    "fn let var const loop switch if else for while return true false struct array vec3 i32 u32 f32 f16 bool main "
+    "enable"
 )
 WEBGPU_SL = Language(
     dialect=WGSL,
-    prelude="\n".join([_BASE, *_DIVISIONS]),
+    prelude="\n".join([_BASE, *_ROUNDING, *_DIVISIONS]),
     head=_head,
     native=NATIVE,
     reserved=(*_KEYWORDS.split(), "blockIdx", "threadIdx"),

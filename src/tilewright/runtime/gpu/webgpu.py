@@ -13,6 +13,7 @@ from tilewright.errors import EnvironmentError_, InternalError
 from tilewright.runtime.gpu.api import Copy, Extent3, Kernel, Launch, check_view, check_words, numbered, refuse_binary
 from tilewright.runtime.gpu.deadline import wait_until
 from tilewright.runtime.gpu.looped_recording import LoopedRecording
+from tilewright.runtime.gpu.wgsl_features import HALF, SUBGROUPS, for_features
 
 #: The limits that models come to; as much of each is requested as the adapter has.
 _LIMITS = (
@@ -28,6 +29,8 @@ _LIMITS = (
 )
 #: Features that are requested where the adapter has them.
 _FEATURES = ("timestamp-query", "shader-f16", "subgroup")
+#: Those for which kernels have lines of their own, under WebGPU's names.
+_LANGUAGE = {"shader-f16": HALF, "subgroup": SUBGROUPS}
 _NAMES_KEPT = 4  # of kernels submitted last, for messages
 _STAMPS = 4096  # in a query set at most (WebGPU, section on query sets)
 
@@ -45,6 +48,8 @@ class WebGPUDevice:
         self._wgpu = wgpu
         self.limits: dict[str, int] = {name: adapter.limits[name] for name in _LIMITS}
         self.features = frozenset(name for name in _FEATURES if name in adapter.features)
+        #: Names of the features, as WebGPU has them, that change the text of kernels.
+        self.language_features = frozenset(_LANGUAGE[name] for name in self.features if name in _LANGUAGE)
         self.device = adapter.request_device_sync(required_limits=self.limits, required_features=sorted(self.features))
         self.name = f"WebGPU {adapter.info['device']}"
         self.alignment = 256
@@ -140,7 +145,9 @@ class WebGPUDevice:
     def compile(self, source: str, kernels: Sequence[str]) -> dict[str, Kernel]:
         """One compute pipeline a kernel."""
         try:
-            module = self.device.create_shader_module(code=source)
+            # wgpu has subgroups without a directive, and none of that name
+            code = for_features(source, self.language_features, {HALF})
+            module = self.device.create_shader_module(code=code)
             return {name: WebGPUKernel(self, module, name) for name in kernels}
         except self._wgpu.GPUError as error:
             message = str(error)[-2000:]

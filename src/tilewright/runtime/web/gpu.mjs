@@ -5,6 +5,8 @@ const LIMITS = ["maxBufferSize", "maxStorageBufferBindingSize", "maxStorageBuffe
   "maxComputeWorkgroupStorageSize", "maxComputeInvocationsPerWorkgroup", "maxComputeWorkgroupSizeX",
   "maxComputeWorkgroupSizeY", "maxComputeWorkgroupSizeZ", "maxComputeWorkgroupsPerDimension"];
 const CLOCK = "timestamp-query"; // a feature that profiling needs
+const FEATURES = { "shader-f16": "f16", subgroups: "subgroups" }; // kernels have lines for both, and name it so
+const BLOCK = /^ *\/\/#if (\S+)\n([^]*?)^ *\/\/#else\n([^]*?)^ *\/\/#end\n/gm;
 const ENDING = ".webgpu.json";
 const USAGE = { weights: "STORAGE COPY_SRC COPY_DST", arena: "STORAGE COPY_SRC COPY_DST", inputs: "STORAGE COPY_SRC COPY_DST",
   outputs: "STORAGE COPY_SRC COPY_DST", bounce: "COPY_SRC COPY_DST", results: "COPY_DST MAP_READ", scalars: "UNIFORM",
@@ -58,7 +60,7 @@ export class Model extends Fed {
       throw new TilewrightError(`${source.href ?? "the model"} is no model for WebGPU: ${error.message}`);
     }
     const requiredLimits = Object.fromEntries(LIMITS.map((name) => [name, adapter.limits[name]]));
-    const requiredFeatures = [CLOCK].filter((name) => adapter.features.has(name));
+    const requiredFeatures = [CLOCK, ...Object.keys(FEATURES)].filter((name) => adapter.features.has(name));
     const model = new Model(about, await adapter.requestDevice({ requiredLimits, requiredFeatures }), adapter.info);
     try {
       await model._build(isBytes(weights) || weights === undefined ? weights : opened(absolute(weights)));
@@ -93,7 +95,7 @@ export class Model extends Fed {
       ({ start, end, buffer: this._buffer("weights", end - start, true) }));
     if (size) await weightsOf(weights, size, (part, position) => this._store(part, position));
     for (const { buffer } of this._weights) buffer.unmap();
-    const modules = this._about.sources.map((rest) => gpu.createShaderModule({ code: this._about.shared + rest }));
+    const modules = this._about.sources.map((rest) => gpu.createShaderModule({ code: textFor(this._about.shared + rest, gpu.features) }));
     this._pipelines = await Promise.all(kernels.map(([module, entryPoint]) =>
       gpu.createComputePipelineAsync({ layout: "auto", compute: { module: modules[module], entryPoint } })));
     await this._checked();
@@ -248,6 +250,13 @@ export class Model extends Fed {
     this._lost ??= "the model was closed: load it again";
     this._gpu.destroy();
   }
+}
+
+/** Kernels for a GPU with these features: of each block of lines for one, and others for the rest, one remains. */
+function textFor(code, features) {
+  const used = Object.keys(FEATURES).filter((name) => features.has(name) && code.includes(`//#if ${name}\n`));
+  return used.map((name) => `enable ${FEATURES[name]};\n`).join("") +
+    code.replace(BLOCK, (_, name, own, others) => (features.has(name) ? own : others));
 }
 
 /** Encode steps; with `querySet` each launch in a pass of its own, between two of its timestamps. */

@@ -13,7 +13,7 @@ calls on the way may join too, so nothing is computed twice and no group needs a
 4. opaque: alone.
 
 Where a backend gathers the operands of products, transposes that one product alone reads join it, and so does what
-widens bytes and subtracts a number of them.
+widens bytes and subtracts a number of them, or weights of 16 bits.
 
 Beyond them a blocked depthwise convolution, with what follows it elementwise, joins the 1x1 convolution that alone
 reads it where that pays (see `depthwise_pair`). Where a backend finishes rows in one kernel, softmax and layer
@@ -184,11 +184,18 @@ def _join_gathered_operands(flow: Flow, groups: dict[Call, _Group], max_group: i
         members, users = groups[call].members, flow.users[call]
         moves = all(flow.ops[member].rearranges or _centres_bytes(member) for member in members)
         reader = users[0] if len(users) == 1 else None
-        if reader is None or members[-1] is not call or not moves or groups[reader] is groups[call]:
+        halves = _widens_weights(call)
+        if reader is None or members[-1] is not call or not (moves or halves) or groups[reader] is groups[call]:
             continue
-        is_product = groups[reader].pattern == OpPattern.OUT_ELEMWISE_FUSABLE and not flow.ops[reader].spatial_axes
+        is_product = groups[reader].pattern == OpPattern.OUT_ELEMWISE_FUSABLE
+        is_product = is_product and (halves or not flow.ops[reader].spatial_axes)
         if is_product and (flow.patterns[reader] == OpPattern.OUT_ELEMWISE_FUSABLE or flow.ops[reader].rearranges):
             _merge(flow, groups, [*members, reader], max_group)
+
+
+def _widens_weights(node: Call) -> bool:
+    """True for weights that are stored as float16, of a product in float32."""
+    return is_call(node, "cast") and isinstance(node.args[0], Constant) and str(node.args[0].data.dtype) == "float16"
 
 
 def _centres_bytes(node: Expr) -> bool:
