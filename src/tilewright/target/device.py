@@ -127,6 +127,11 @@ class DeviceTarget(Target):
         """The threads of a warp where the language has shuffles."""
         return self.thread_warp_size if self.kind in _SHUFFLING_KINDS else 1
 
+    @property
+    def has_subgroups(self) -> bool:
+        """True for WebGPU, whose text says what to do with subgroups and what without."""
+        return self.kind == "webgpu"
+
 
 def _architectures(listed: str, spec: str) -> tuple[str, ...]:
     """The architectures of a list, the oldest first. Raises `TargetError` for what is none."""

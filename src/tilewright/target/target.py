@@ -132,6 +132,11 @@ class Target:
         """The number of neighbouring threads that can read each other's registers; 1 without shuffles."""
         return 1
 
+    @property
+    def has_subgroups(self) -> bool:
+        """True if devices may let neighbouring threads read each other's registers, each as many as it chooses."""
+        return False
+
     def supports(self, *features: str) -> bool:
         """True if it is a processor and all the LLVM features named are on."""
         return False

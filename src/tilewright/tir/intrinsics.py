@@ -186,6 +186,10 @@ INTRINSICS: dict[str, Intrinsic] = {
         "warp_shuffle", 3, _of_first, "x of thread number y among each z neighbours; alone, where all of them come"
     ),
     **_group("warp_shuffle_down", 3, _of_first, "x of the thread y further on among z neighbours; else its own"),
+    **_group("has_subgroups", 0, _anything, "true if the text of a kernel is for devices with subgroups (WGSL)"),
+    **_group("subgroup_size subgroup_lane", 0, _int32, "the threads of this thread's subgroup, and its number in it"),
+    **_group("subgroup_shuffle", 2, _of_first, "x of the thread with number y of the subgroup"),
+    **_group("subgroup_shuffle_down", 2, _of_first, "x of the thread y further on in the subgroup, where there is one"),
     **_group("rolling", 3, _handle, "loop variable, dimension and step of a rolling buffer, for an attribute"),
     **_group("storage_sync", 1, _int32, "waits until all threads of a block are here and see its stores", pure=False),
     **_group("barrier", 0, _int32, "waits until all workers are here", pure=False),

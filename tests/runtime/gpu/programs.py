@@ -1,4 +1,4 @@
-"""One kernel in the language of each device: `b[i] = a[i] * f` for i < n, in blocks of 64; a model of float16."""
+"""`b[i] = a[i] * f` for i < n, in blocks of 64, in the language of each device; models of float16 and of sums."""
 
 from __future__ import annotations
 
@@ -94,3 +94,28 @@ def halves() -> Any:
     ]
     outputs = {"y": (half, [1, 9]), "c": (half, [1, 7, 11, 13]), "moved": (half, [1, 11, 13, 3])}
     return make_model(nodes, {"x": (half, [1, 3, 11, 13])}, outputs, weights)
+
+
+def reductions() -> tuple[Any, dict[str, np.ndarray]]:
+    """A model of reductions that threads share, of few and many terms, and inputs."""
+    rng, real = np.random.default_rng(0), TensorProto.FLOAT
+    weights = {name: rng.standard_normal(77).astype("float32") for name in ("g", "b")}
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["s"], axis=-1),
+        helper.make_node("LayerNormalization", ["x", "g", "b"], ["l"], axis=-1),
+        helper.make_node("ReduceMean", ["y"], ["mean"], axes=[1], keepdims=0),
+        helper.make_node("ReduceMax", ["y"], ["most"], axes=[1], keepdims=0),
+        helper.make_node("ReduceSum", ["n", "axis"], ["sum"], keepdims=0),
+    ]
+    whole = TensorProto.INT32
+    inputs = {"x": (real, [12, 77]), "y": (real, [3, 5000]), "n": (whole, [3, 5000])}
+    outputs = {
+        "s": (real, [12, 77]),
+        "l": (real, [12, 77]),
+        "mean": (real, [3]),
+        "most": (real, [3]),
+        "sum": (whole, [3]),
+    }
+    feeds = {name: (rng.standard_normal(shape) * 9).astype("int32" if kind == whole else "float32")
+             for name, (kind, shape) in inputs.items()}  # fmt: skip
+    return make_model(nodes, inputs, outputs, {**weights, "axis": np.array([1])}), feeds

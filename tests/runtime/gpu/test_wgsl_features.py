@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import make_model
-from tests.runtime.gpu.programs import halves, opened
+from tests.runtime.gpu.programs import halves, opened, reductions
 from tilewright.runtime.gpu.webgpu import WebGPUDevice
 from tilewright.runtime.gpu.wgsl_features import HALF, SUBGROUPS, either, for_features
 
@@ -56,3 +56,18 @@ def test_conversions_to_float16_round_as_numpy_does(device: WebGPUDevice, monkey
         monkeypatch.setattr(device, "language_features", features)
         found = tw.compile(model, target="webgpu", cache=False)(x)
         np.testing.assert_array_equal(found, x.astype("float16"))
+
+
+def test_reductions_have_the_same_bits_with_subgroups_and_without(
+    device: WebGPUDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if SUBGROUPS not in device.language_features:
+        pytest.skip("the adapter has no subgroups")
+    model, feeds = reductions()
+    found, here = [], tw.compile(model, cache=False).run(feeds)
+    for features in (frozenset({SUBGROUPS}), frozenset[str]()):
+        monkeypatch.setattr(device, "language_features", features)
+        found.append(tw.compile(model, target="webgpu", cache=False).run(feeds))
+    for one, other, want in zip(*found, here, strict=True):
+        np.testing.assert_array_equal(one, other)
+        np.testing.assert_allclose(one, want, rtol=1e-5, atol=1e-5)

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
-from tests.runtime.gpu.programs import halves
+from tests.runtime.gpu.programs import halves, reductions
 from tests.runtime.web.helpers import in_node, needs_node
 from tilewright.errors import EnvironmentError_, InputError, TargetError, UnsupportedError
 from tilewright.runtime.gpu.noted_steps import codes_for
@@ -189,6 +189,13 @@ def test_float16_in_chromium_is_as_on_the_processor(opened: Any) -> None:
     x = np.random.default_rng(1).standard_normal((1, 3, 11, 13)).astype("float16")
     for got, want in zip(model.run({"x": x}), here.run({"x": x}), strict=True):
         np.testing.assert_allclose(got.astype("f4"), want.astype("f4"), rtol=2e-3, atol=1e-3)
+
+
+def test_reductions_by_subgroups_in_chromium(opened: Any) -> None:
+    """SwiftShader has subgroups of 4."""
+    network, feeds = reductions()
+    for got, want in zip(opened(network).run(feeds), tw.compile(network, cache=False).run(feeds), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
 @needs_node

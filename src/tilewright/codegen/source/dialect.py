@@ -24,8 +24,9 @@ class Dialect:
     that stands for it, where a cast does not. `functions` maps (intrinsic, element type) to a function's name.
     `conversions` maps (from, to) to the function that converts where a cast does not. `threads` maps thread axes, and
     the intrinsics `worker_id` and `num_workers`, to expressions. `barriers` maps a storage scope to the statement that
-    orders its accesses among the threads of a block. `effects` maps calls that are statements of this language alone to
-    what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
+    orders its accesses among the threads of a block. `choices` maps conditions that are decided when a device gets the
+    text to the lines before, between and after both sides. `effects` maps calls that are statements of this language
+    alone to what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
     declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
     of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else {b}, if
     `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics; `vector_load`
@@ -49,6 +50,7 @@ class Dialect:
     literal: Callable[[DType, float | int], str]
     threads: Mapping[str, str] = field(default_factory=dict)
     barriers: Mapping[str, str] = field(default_factory=dict)
+    choices: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     scopes: Mapping[str, str] = field(default_factory=lambda: {"local": "", "global": ""})
     cast: str = "(({type}){value})"
     select: str = "({condition} ? {true} : {false})"

@@ -116,6 +116,15 @@ def _declare(b: SourceBuilder, stmt: s.DeclBuffer) -> None:
 
 
 def _branch(b: SourceBuilder, stmt: s.IfThenElse) -> None:
+    choice = b.dialect.choices.get(stmt.condition.op) if isinstance(stmt.condition, Call) else None
+    if choice is not None:
+        for line, side in zip(choice, (stmt.then_case, stmt.else_case)):
+            b.line(line)
+            with b.block("{"):
+                if side is not None:
+                    statement(b, side)
+        b.line(choice[-1])
+        return
     b.statement(stmt.condition)
     condition = b.value(stmt.condition)
     with b.block(f"if ({condition}) {{"), b.analyzer.constraint(stmt.condition):

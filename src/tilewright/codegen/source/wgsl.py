@@ -12,10 +12,12 @@ from tilewright.codegen.source.builder import SourceBuilder
 from tilewright.codegen.source.dialect import Dialect, entry, float_names
 from tilewright.codegen.source.gpu import NATIVE, Language
 from tilewright.codegen.source.words import PACKED, Words, check_scalar, word_literal
-from tilewright.runtime.gpu.wgsl_features import HALF, either
+from tilewright.runtime.gpu.wgsl_features import HALF, SUBGROUPS, either
 from tilewright.support.dtype import DType
 from tilewright.tir.buffer import Buffer
+from tilewright.tir.expr import Call
 from tilewright.tir.transform.split_host_device import Launch
+from tilewright.tir.visitor import collect
 
 _MATH = (
     "exp exp2 log log2 log10=tilewright_log10 sqrt rsqrt=inverseSqrt sin cos tan asin acos atan sinh "
@@ -39,6 +41,8 @@ def _literal(dtype: DType, value: float | int) -> str:
     return word_literal("WGSL", dtype, value, _INFINITY, _NAN)
 
 
+#: The types of values that a thread reads of others in its subgroup.
+_SHUFFLED = {"float32": "f32", "float16": "f32", "int32": "i32", "uint32": "u32"}
 WGSL = Dialect(
     name="WGSL",
     types={"bool": "bool", "float32": "f32", **_WORDS.types(), "float16": "f32"},
@@ -49,12 +53,16 @@ WGSL = Dialect(
                  ("float32", "bfloat16"): "tilewright_to_bfloat"},
     functions={**float_names(_MATH, {"float32": ""}), ("popcount", "int32"): "countOneBits",
                ("clz", "int32"): "countLeadingZeros", ("fmod", "float32"): "tilewright_fmod",
+               **{(f"subgroup_{name}", dtype): f"tilewright_{name}_{spelled}" for name in ("shuffle", "shuffle_down")
+                  for dtype, spelled in _SHUFFLED.items()},
                ("reinterpret_uint16", "float16"): "tilewright_to_half",
                ("reinterpret_int16", "float16"): "tilewright_to_half_int",
                ("reinterpret_float16", "uint16"): "tilewright_from_half",
                ("reinterpret_float16", "int16"): "tilewright_from_half_int"},
     literal=_literal,
-    threads={f"{kind}.{axis}": f"i32({kind}.{axis})" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
+    threads={**{f"{kind}.{axis}": f"i32({kind}.{axis})" for kind in ("blockIdx", "threadIdx") for axis in "xyz"},
+             "subgroup_size": "i32(subgroupSize)", "subgroup_lane": "i32(subgroupLane)"},
+    choices={"has_subgroups": (f"//#if {SUBGROUPS}", "//#else", "//#end")},
     barriers={"shared": "workgroupBarrier();"},
     scopes={"local": "var", "shared": "var<workgroup>"},
     cast="{type}({value})",
@@ -124,10 +132,22 @@ fn tilewright_to_bfloat(f: f32) -> u32 {
 _ROUND_HALF = "fn tilewright_round_half(f: f32) -> f32 {{ return {}; }}"
 _ROUNDING = either(HALF, [_ROUND_HALF.format("f32(f16(f))")],
                    [_ROUND_HALF.format("tilewright_from_half(tilewright_to_half(f))")])  # fmt: skip
-
+_SHUFFLES = either(
+    SUBGROUPS,
+    [
+        f"fn tilewright_{name}_{kind}(x: {kind}, i: i32) -> {kind} {{ return {function}(x, u32(i)); }}"
+        for name, function in (("shuffle", "subgroupShuffle"), ("shuffle_down", "subgroupShuffleDown"))
+        for kind in dict.fromkeys(_SHUFFLED.values())
+    ],
+    [],
+)
 
 _DIVISIONS = [f"fn {name}(a: {kind}, b: {kind}) -> {kind} {{ return {result}; }}"
               for name, kind, result in _WORDS.divisions()]  # fmt: skip
+
+
+_BUILTINS = "@builtin(workgroup_id) blockIdx: vec3<u32>, @builtin(local_invocation_id) threadIdx: vec3<u32>"
+_OF_SUBGROUPS = "@builtin(subgroup_size) subgroupSize: u32, @builtin(subgroup_invocation_id) subgroupLane: u32"
 
 
 def _head(launch: Launch, b: SourceBuilder) -> str:
@@ -151,9 +171,12 @@ def _head(launch: Launch, b: SourceBuilder) -> str:
         binding = sum(isinstance(p, Buffer) for p in launch.kernel.params)
         lines += [f"struct {scalars}_type {{", *fields, "}"]
         lines.append(f"@group(0) @binding({binding}) var<uniform> {scalars}: {scalars}_type;")
-    builtins = "@builtin(workgroup_id) blockIdx: vec3<u32>, @builtin(local_invocation_id) threadIdx: vec3<u32>"
     lines.append(f"@compute @workgroup_size({', '.join(map(str, launch.block))})")
-    lines.append(f"fn {launch.kernel.name}({builtins}) {{")
+    plain = f"fn {launch.kernel.name}({_BUILTINS}) {{"
+    uses = any(call.op == "has_subgroups" for call in collect([launch.kernel.body], Call))
+    lines += (
+        either(SUBGROUPS, [f"fn {launch.kernel.name}({_BUILTINS}, {_OF_SUBGROUPS}) {{"], [plain]) if uses else [plain]
+    )
     return "\n".join([*lines, *values])
 
 
@@ -185,10 +208,10 @@ _KEYWORDS = (
 )
 WEBGPU_SL = Language(
     dialect=WGSL,
-    prelude="\n".join([_BASE, *_ROUNDING, *_DIVISIONS]),
+    prelude="\n".join([_BASE, *_ROUNDING, *_SHUFFLES, *_DIVISIONS]),
     head=_head,
     native=NATIVE,
-    reserved=(*_KEYWORDS.split(), "blockIdx", "threadIdx"),
+    reserved=(*_KEYWORDS.split(), "blockIdx", "threadIdx", "subgroupSize", "subgroupLane"),
     module_scope=True,
     reorders_sums=True,
     hoists=True,

@@ -13,6 +13,7 @@ from tilewright.tir.expr import BufferLoad, Call, Expr, IntImm, Var
 from tilewright.tir.stmt import Allocate, AttrStmt, BufferStore, For, IfThenElse, LetStmt, PrimFunc, Stmt, While, seq
 from tilewright.tir.transform.bind_threads import map_kernels, thread_extents
 from tilewright.tir.transform.statements import walk, with_fields
+from tilewright.tir.transform.subgroup_reduction import fits_subgroups, subgroup_reduction
 from tilewright.tir.visitor import Rewriter, StmtRewriter, collect
 
 #: Warps whose parts one thread adds up; a block has no more of them.
@@ -48,12 +49,19 @@ def lower_thread_reduction(func: PrimFunc) -> PrimFunc:
             W[t // 32] = part[0]
         part[0] = W[0]
         part[0] = part[0] + W[1]                         # and so on: one barrier in all
+
+    Where the attribute "subgroups" says that a device may have some, the tree stands beside `subgroup_reduction`:
+
+        if has_subgroups():                              # a choice of the text that the device gets
+            …
+        else:
+            …
     """
-    warp = func.attrs.get("thread_warp_size", 1)
-    return map_kernels(func, lambda kernel: _kernel(kernel, warp))
+    warp, subgroups = func.attrs.get("thread_warp_size", 1), bool(func.attrs.get("subgroups"))
+    return map_kernels(func, lambda kernel: _kernel(kernel, warp, subgroups))
 
 
-def _kernel(node: For, warp: int) -> Stmt:
+def _kernel(node: For, warp: int, subgroups: bool) -> Stmt:
     """A kernel with its reductions lowered."""
     loops, body = thread_extents(node)
     extents: dict[Any, int] = {}
@@ -63,37 +71,39 @@ def _kernel(node: For, warp: int) -> Stmt:
             extents[loops[tag].var] = loops[tag].extent.value  # type: ignore[attr-defined]
     if any(isinstance(s, AttrStmt) and s.key == "reduce_threads" for s in walk(body)):
         whole = prod(extents.values()) % warp == 0  # a warp that is not full has lanes that cannot answer
-        body = _Reductions(extents, warp if whole else 1)(body)
+        body = _Reductions(extents, warp if whole else 1, subgroups)(body)
     for loop in reversed(loops.values()):
         body = with_fields(loop, body=body)
     return body
 
 
 class _Reductions(StmtRewriter):
-    """Lowers reductions; `warp` is the number of threads that shuffle, 1 where they may disagree."""
+    """Lowers reductions; `warp` threads shuffle, 1 where they may disagree, where there are no `subgroups` either."""
 
-    def __init__(self, extents: dict[Var, int], warp: int) -> None:
+    def __init__(self, extents: dict[Var, int], warp: int, subgroups: bool) -> None:
         super().__init__()
-        self.extents, self.warp = extents, warp
+        self.extents, self.warp, self.subgroups = extents, warp, subgroups
 
     def visit_AttrStmt(self, stmt: AttrStmt) -> Stmt:
         """The tree in place of a reduction."""
-        return _tree(stmt, self.extents, self.warp) if stmt.key == "reduce_threads" else self.rebuild(stmt)
+        return (
+            _tree(stmt, self.extents, self.warp, self.subgroups) if stmt.key == "reduce_threads" else self.rebuild(stmt)
+        )
 
     def visit_For(self, stmt: For | While | IfThenElse) -> Stmt:
         """Refuse statements that threads may run different numbers of times, or some of them not at all."""
         heads = [value for value in stmt.fields() if isinstance(value, Expr)]
-        before = self.warp
+        before = self.warp, self.subgroups
         if collect(heads, BufferLoad) or any(v in self.extents for v in collect(heads, Var)):
-            self.warp = 1
+            self.warp, self.subgroups = 1, False
         made: Stmt = self.rebuild(stmt)
-        self.warp = before
+        self.warp, self.subgroups = before
         return made
 
     visit_While = visit_IfThenElse = visit_For
 
 
-def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
+def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int, subgroups: bool) -> Stmt:
     named = [arg for arg in stmt.value.args if isinstance(arg, Var)]  # an axis of one thread has become 0
     axes = [axis for axis in extents if axis in named]
     if len(axes) != len(named):
@@ -103,9 +113,10 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
     position, group = _flat(axes, extents), _flat(others, extents)
     parts = list(dict.fromkeys(load.buffer for load in collect(stmt.body, BufferLoad) if load.buffer.scope == "local"))
     parts = parts[: len(stmt.target.identity)]
-    if 1 < count <= warp and warp % count == 0 and axes == list(extents)[-len(axes) :]:
+    neighbours = axes == list(extents)[-len(axes) :]
+    if 1 < count <= warp and warp % count == 0 and neighbours:
         return _shuffled(stmt, parts, count)
-    if 1 < warp < count <= warp * _MOST_WARPS and count % warp == 0 and axes == list(extents)[-len(axes) :]:
+    if 1 < warp < count <= warp * _MOST_WARPS and count % warp == 0 and neighbours:
         return _by_warps(stmt, parts, warp, (group * count + position, count * groups, count))
     shared = [Buffer(f"{p.name}s", [count * groups], p.dtype, "shared") for p in parts]
     zero = op.const(0)
@@ -122,8 +133,13 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int) -> Stmt:
         combine = _combine(stmt.target, shared, at(position), at(position + half))
         steps.append(IfThenElse(op.less(position, left - half), combine))
         left = half
-    steps.append(_Replace(dict(zip(parts, shared, strict=True)), at(0))(stmt.body))
-    whole = seq(*steps)
+    if subgroups and neighbours and fits_subgroups(parts, count):
+        zero, threads = (op.const(0),), (position, group * count, count)
+        steps += [BufferStore(p, BufferLoad(s, at(0)), zero) for s, p in zip(shared, parts, strict=True)]
+        quick = subgroup_reduction(parts, shared, threads, lambda *found: _stored(stmt.target, *found))
+        whole = seq(IfThenElse(Call("bool", "has_subgroups", ()), quick, seq(*steps)), stmt.body)
+    else:
+        whole = seq(*steps, _Replace(dict(zip(parts, shared, strict=True)), at(0))(stmt.body))
     for buffer in reversed(shared):
         whole = Allocate(buffer, whole)
     return whole
@@ -184,6 +200,10 @@ def _flat(axes: Sequence[Var], extents: dict[Var, int]) -> Expr:
     for axis in axes:
         index = index * extents[axis] + axis
     return index
+
+
+def _stored(combiner: Any, mine: Sequence[Buffer], at: Expr, others: Sequence[Buffer], there: Expr) -> Stmt:
+    return _combine(combiner, list(mine), (at,), (there,), list(others))
 
 
 def _combine(
