@@ -60,6 +60,8 @@ class Backend:
 
     #: True where programs find their symbolic sizes by compiled code, as nothing else is there to do it.
     plans_in_code: ClassVar[bool] = False
+    #: True where the host beside such a device runs code for this machine's processor.
+    has_processor_beside = True
 
     def __init__(self, target: Target | None) -> None:
         """For `target`; with None for the defaults of the kind, without costs."""

@@ -15,7 +15,7 @@ import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
 from tests.runtime.gpu.programs import halves, reductions
 from tests.runtime.web.helpers import in_node, needs_node
-from tilewright.errors import EnvironmentError_, InputError, TargetError, UnsupportedError
+from tilewright.errors import EnvironmentError_, InputError, TargetError
 from tilewright.runtime.gpu.noted_steps import codes_for
 from tilewright.runtime.gpu.wgsl_features import for_features
 from tilewright.runtime.web.gpu_model import WebGpuModel
@@ -204,7 +204,7 @@ def test_node_without_webgpu_and_the_files(tmp_path: Path) -> None:
     names = {"model.mjs", "model.d.mts", "index.html", "model.webgpu.json", "model.bin"}
     assert {path.name for path in written} == names
     about = json.loads((tmp_path / "model.webgpu.json").read_text())
-    assert len(about["steps"]) == len(about["kernels"]) == 1
+    assert len(about["pieces"][0]["steps"]) == len(about["kernels"]) == 1
     script = "await load().catch((error) => console.log(error instanceof TilewrightError, error.message));"
     said = in_node(tmp_path, script)
     assert said.startswith("true this engine has no WebGPU") and "chrome://flags/#enable-unsafe-webgpu" in said
@@ -214,10 +214,3 @@ def test_what_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="for the web compile for wasm or webgpu"):
         WebGpuModel.of(tw.compile(perceptron(), cache=False)).export_web(tmp_path)
     assert not list(tmp_path.iterdir())
-
-
-def test_operators_of_the_host_are_named(tmp_path: Path) -> None:
-    nodes = [helper.make_node("NonZero", ["x"], ["where"])]
-    model = make_model(nodes, {"x": (TensorProto.FLOAT, [4])}, {"where": (TensorProto.INT64, [1, "K"])})
-    with pytest.raises(UnsupportedError, match=r"operators of the host: onnx\.NonZero"):
-        compiled(model).export_web(tmp_path)

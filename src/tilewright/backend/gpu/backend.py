@@ -59,6 +59,11 @@ class GpuBackend(GpuFunctions):
     part_alignment = alignment  # kernels get views of the arena
     has_own_memory = True
 
+    @property
+    def has_processor_beside(self) -> bool:  # type: ignore[override]
+        """False for WebGPU: the host of a page is JavaScript."""
+        return self.target.kind != "webgpu"
+
     def check(self, measured: bool = False) -> None:
         """Tuning and specializing need the device; compiling needs none."""
         if measured and not self.is_here:

@@ -26,8 +26,8 @@ class Dialect:
     the intrinsics `worker_id` and `num_workers`, to expressions. `barriers` maps a storage scope to the statement that
     orders its accesses among the threads of a block. `choices` maps conditions that are decided when a device gets the
     text to the lines before, between and after both sides. `effects` maps calls that are statements of this language
-    alone to what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to what
-    declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
+    alone to what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to
+    what declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
     of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else {b}, if
     `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics; `vector_load`
     and `vector_store` move one between registers and neighbours in memory

@@ -75,7 +75,7 @@ def optimized_graphs(
     if MEMORY_LIMIT in mod["main"].attrs:
         _refuse(obstacle or f'the executor "{executor}"', "a memory limit is kept in straight graphs", "leave it out")
     kind = DebugMachine if executor == "debug" else VirtualMachine
-    host = _host() if beside and backend.is_here else None
+    host = _host() if beside and backend.is_here and backend.has_processor_beside else None
     return bytecode_graphs(mod, backend, lambda part: optimize(part, target, records), kind, host)
 
 

@@ -87,14 +87,14 @@ def resolved(manifest: Manifest) -> Resolved:
     except UnsupportedError:
         flat = None
     if flat is None:
-        _require_operators(manifest)
+        require_operators(manifest)
         return Resolved(manifest, None)
     interface = program_interface(manifest, flat, outputs)
     known = replace(manifest, outputs=outputs, messages=(*manifest.messages, *flat.messages))
     return Resolved(known, interface, flat)
 
 
-def _require_operators(manifest: Manifest) -> None:
+def require_operators(manifest: Manifest) -> None:
     """Refuse a program with operators of the host that there are not in JavaScript."""
     for packed in manifest.packed:
         if packed.segment is None and packed.host not in host_operators():
@@ -146,7 +146,7 @@ def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
     return entries
 
 
-def _program(manifest: Manifest) -> dict[str, Any]:
+def program_entry(manifest: Manifest) -> dict[str, Any]:
     """The bytecode, what its instructions call, and the constants that they load."""
     assert manifest.program is not None
     packed = [

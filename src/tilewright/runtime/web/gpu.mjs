@@ -10,7 +10,7 @@ const BLOCK = /^ *\/\/#if (\S+)\n([^]*?)^ *\/\/#else\n([^]*?)^ *\/\/#end\n/gm;
 const ENDING = ".webgpu.json";
 const USAGE = { weights: "STORAGE COPY_SRC COPY_DST", arena: "STORAGE COPY_SRC COPY_DST", inputs: "STORAGE COPY_SRC COPY_DST",
   outputs: "STORAGE COPY_SRC COPY_DST", bounce: "COPY_SRC COPY_DST", results: "COPY_DST MAP_READ", scalars: "UNIFORM",
-  times: "QUERY_RESOLVE COPY_SRC" };
+  value: "COPY_SRC COPY_DST", times: "QUERY_RESOLVE COPY_SRC" };
 const SPACES = ["weights", "arena", "inputs", "outputs"]; // by number in the arguments of launches
 const SCOPES = ["validation", "out-of-memory"]; // of errors; popped in reverse
 const KEPT = 16; // sets of sizes whose steps are kept
@@ -53,8 +53,8 @@ export class Model extends Fed {
     const adapter = await adapterOf(); // first: without one nothing is fetched
     let about;
     try {
-      about = JSON.parse(new TextDecoder().decode(await read(source)));
-      if (about.format !== 2) throw new Error("it is of another version of Tilewright than this file");
+      about = JSON.parse(new TextDecoder().decode(await read(source)), revived);
+      if (about.format !== 3) throw new Error("it is of another version of Tilewright than this file");
     } catch (error) {
       if (error instanceof TilewrightError) throw error;
       throw new TilewrightError(`${source.href ?? "the model"} is no model for WebGPU: ${error.message}`);
@@ -80,7 +80,7 @@ export class Model extends Fed {
     this.device = `WebGPU (${[info?.vendor, info?.architecture, info?.description].filter(Boolean).join(", ")})`;
     this._about = about;
     this._buffers = {};
-    this._laid = new Map(); // by the shapes of inputs: steps that are bound to buffers
+    this._laid = new Map(); // by a piece and the shapes of its inputs: steps that are bound to buffers
     this._gpu = gpu;
     this._turn = Promise.resolve();
     gpu.addEventListener("uncapturederror", ({ error }) => { this._lost ??= `${this.device}: an error: ${error.message}`; });
@@ -99,7 +99,18 @@ export class Model extends Fed {
     this._pipelines = await Promise.all(kernels.map(([module, entryPoint]) =>
       gpu.createComputePipelineAsync({ layout: "auto", compute: { module: modules[module], entryPoint } })));
     await this._checked();
-    if (!this._about.open) await this._fixed(this.inputs.map(({ shape }) => shape));
+    for (const piece of this._about.pieces) {
+      if (!piece.open) await this._fixed(piece, piece.inputs.map(({ shape }) => shape));
+    }
+    if (!this._about.program) return;
+    this._program = programOf(this._about, (number, given) => this._called(this._about.pieces[number], given),
+      ({ dtype, shape, offset }) => ({ dtype, shape, ...this._stored(offset) }), (value) => this._fetched(value));
+  }
+
+  /** The buffer that has the weights from `offset` on, and where there. */
+  _stored(offset) {
+    const { buffer, start } = this._weights.find((part) => part.start <= offset && offset < Math.max(part.end, 1));
+    return { buffer, offset: offset - start };
   }
 
   /** Raise what went wrong since the scopes for errors were opened. */
@@ -119,11 +130,11 @@ export class Model extends Fed {
     }
   }
 
-  /** Sizes, offsets and bound steps for inputs of these shapes. Buffers grow; what is bound to smaller ones is dropped. */
-  async _fixed(shapes) {
-    const key = shapes.join(";"), found = this._laid.get(key);
+  /** Sizes, offsets and bound steps of a piece for inputs of these shapes. Buffers grow; what is bound to smaller ones is dropped. */
+  async _fixed(piece, shapes) {
+    const { pieces, kernels } = this._about, key = `${pieces.indexOf(piece)}: ${shapes.join(";")}`, found = this._laid.get(key);
     if (found) return found;
-    const fixed = this._about.open ? fixedFor(this._about, shapes) : { ...this._about, shapes: this.outputs.map(({ shape }) => shape) };
+    const fixed = piece.open ? fixedFor(piece, kernels, shapes) : { ...piece, shapes: piece.outputs.map(({ shape }) => shape) };
     for (const kind of SCOPES) this._gpu.pushErrorScope(kind);
     for (const [name, size] of Object.entries(fixed.sizes)) {
       if (this._buffers[name]?.size >= words(size)) continue;
@@ -131,9 +142,10 @@ export class Model extends Fed {
       this._buffers[name] = this._buffer(name, size);
       this._laid.clear();
     }
-    if (this._laid.size === KEPT) this._laid.delete(this._laid.keys().next().value);
-    this.dispatches = fixed.steps.filter((step) => step.length > 3).length;
-    const bound = { ...fixed, steps: fixed.steps.map((step) => this._step(step)) };
+    if (this._laid.size >= KEPT + pieces.length) this._laid.delete(this._laid.keys().next().value);
+    const dispatches = fixed.steps.filter((step) => step.length > 3).length;
+    if (!this._about.program) this.dispatches = dispatches;
+    const bound = { ...fixed, dispatches, steps: fixed.steps.map((step) => this._step(step)) };
     await this._checked();
     this._laid.set(key, bound);
     return bound;
@@ -156,8 +168,7 @@ export class Model extends Fed {
   _step(step) {
     const resource = ([space, offset, size]) => {
       if (space) return { buffer: this._buffers[SPACES[space]], offset, size: words(size) };
-      const part = this._weights.find(({ start, end }) => start <= offset && offset < Math.max(end, 1));
-      return { buffer: part.buffer, offset: offset - part.start, size: words(size) };
+      return { ...this._stored(offset), size: words(size) };
     };
     if (step.length === 3) {
       const [from, to] = [resource(step[0]), resource(step[1])], size = words(step[2]);
@@ -197,29 +208,94 @@ export class Model extends Fed {
 
   async _run(values) {
     if (this._lost) throw new TilewrightError(this._lost);
-    const { offsets, sizes, steps, shapes } = this._last = await this._fixed(values.map(({ shape }) => shape));
-    const gpu = this._gpu, { results, outputs, inputs } = this._buffers;
-    values.forEach(({ data }, i) => {
-      if (data instanceof BigInt64Array || data instanceof BigUint64Array) narrow(this.inputs[i], data);
-      const bytes = asBytes(data), rest = bytes.length % 4;
-      const whole = rest ? new Uint8Array(words(bytes.length)) : bytes;
-      if (rest) whole.set(bytes);
-      gpu.queue.writeBuffer(inputs, offsets.inputs[i], whole);
-    });
-    const encoder = gpu.createCommandEncoder();
+    if (this._program) return this._interpreted(values);
+    const [piece] = this._about.pieces, { offsets, sizes, steps, shapes } = this._last = await this._fixed(piece,
+      values.map(({ shape }) => shape));
+    values.forEach((value, i) => this._write(this.inputs[i], value, offsets.inputs[i]));
+    const encoder = this._gpu.createCommandEncoder();
     encode(encoder, steps);
-    encoder.copyBufferToBuffer(outputs, 0, results, 0, words(sizes.outputs));
-    gpu.queue.submit([encoder.finish()]);
+    const found = await this._read(encoder, this._buffers.outputs, 0, sizes.outputs, this._buffers.results);
+    return Object.fromEntries(this.outputs.map(({ name, dtype }, i) => [name, { dtype, shape: [...shapes[i]],
+      data: new ARRAYS[dtype](found, offsets.outputs[i], product(shapes[i])).slice() }]));
+  }
+
+  /** The elements of an input to where its piece reads it. */
+  _write(spec, { data }, offset) {
+    if (data instanceof BigInt64Array || data instanceof BigUint64Array) narrow(spec, data);
+    const bytes = asBytes(data), rest = bytes.length % 4;
+    const whole = rest ? new Uint8Array(words(bytes.length)) : bytes;
+    if (rest) whole.set(bytes);
+    this._gpu.queue.writeBuffer(this._buffers.inputs, offset, whole);
+  }
+
+  /** Submit what was encoded, and a copy of bytes of a buffer to `results`, which are returned. */
+  async _read(encoder, buffer, offset, size, results) {
+    encoder.copyBufferToBuffer(buffer, offset, results, 0, words(size));
+    this._gpu.queue.submit([encoder.finish()]);
     try {
-      await results.mapAsync(GPUMapMode.READ, 0, words(sizes.outputs));
+      await results.mapAsync(GPUMapMode.READ, 0, words(size));
     } catch (error) {
       throw new TilewrightError(this._lost ?? `${this.device}: the results cannot be read: ${error.message}`);
     }
     if (this._lost) throw new TilewrightError(this._lost);
-    const found = results.getMappedRange(0, words(sizes.outputs)).slice(0);
+    const found = results.getMappedRange(0, words(size)).slice(0);
     results.unmap();
-    return Object.fromEntries(this.outputs.map(({ name, dtype }, i) => [name, { dtype, shape: [...shapes[i]],
-      data: new ARRAYS[dtype](found, offsets.outputs[i], product(shapes[i])).slice() }]));
+    return found;
+  }
+
+  /** The results of a program, whose values stay on the GPU until an operator of the host reads them. */
+  async _interpreted(values) {
+    [this._kept, this.dispatches, this.copies] = [[], 0, { toDevice: 0, toHost: 0 }];
+    try {
+      const found = await this._program(values);
+      return Object.fromEntries(found.map((value, i) => [this.outputs[i].name, value]));
+    } finally {
+      for (const buffer of this._kept) buffer.destroy();
+    }
+  }
+
+  /** The results of a piece of a program, in buffers of their own: { dtype, shape, buffer, offset }. */
+  async _called(piece, values) {
+    piece.inputs.forEach((spec, i) => {
+      const { dtype, shape } = values[i] ?? {};
+      if (dtype === spec.dtype && suits(shape, spec.shape)) return;
+      throw new TilewrightError(`a part of the model takes ${spelled(spec)}, and gets ${dtype}[${shape}]`);
+    });
+    const { offsets, steps, shapes, dispatches } = await this._fixed(piece, values.map(({ shape }) => shape));
+    const encoder = this._gpu.createCommandEncoder(), { inputs, outputs } = this._buffers;
+    this.dispatches += dispatches;
+    values.forEach((value, i) => {
+      const to = offsets.inputs[i], size = words(sizeInBytes(value));
+      if (value.buffer) return encoder.copyBufferToBuffer(value.buffer, value.offset, inputs, to, size);
+      this.copies.toDevice += 1;
+      return this._write(piece.inputs[i], value, to);
+    });
+    encode(encoder, steps);
+    const found = piece.outputs.map(({ dtype }, i) => {
+      const value = { dtype, shape: [...shapes[i]], offset: 0 }, size = words(sizeInBytes(value));
+      this._kept.push(value.buffer = this._buffer("value", size));
+      encoder.copyBufferToBuffer(outputs, offsets.outputs[i], value.buffer, 0, size);
+      return value;
+    });
+    this._gpu.queue.submit([encoder.finish()]);
+    return found;
+  }
+
+  /** A value of a program in the memory of the host, with the values that it has. */
+  async _fetched(value) {
+    if (Array.isArray(value)) return Promise.all(value.map((one) => this._fetched(one)));
+    if (value instanceof Data) return new Data(value.tag, await this._fetched(value.fields));
+    if (value?.rows) return { before: await this._fetched(value.before), rows: await this._fetched(value.rows) };
+    if (!value?.buffer) return value;
+    const { dtype, shape, buffer, offset } = value, size = sizeInBytes(value);
+    value.read ??= (async () => { // once, whoever asks
+      const results = this._buffer("results", size);
+      this.copies.toHost += 1;
+      const found = await this._read(this._gpu.createCommandEncoder(), buffer, offset, size, results);
+      results.destroy();
+      return { dtype, shape, data: new ARRAYS[dtype](found, 0, product(shape)) };
+    })();
+    return value.read;
   }
 
   /** The least milliseconds of each step by the GPU's clock, of `repeat` runs on what the last inputs left there. */
@@ -227,6 +303,7 @@ export class Model extends Fed {
     if (!this._gpu.features.has(CLOCK)) {
       throw new TilewrightError(`${this.device} has no clock for kernels (${CLOCK}): profile on another, or by --target wasm`);
     }
+    if (this._program) throw new TilewrightError("a model with parts on the host has no list of launches to time");
     const { steps } = this._last, count = 2 * steps.length, size = 8 * count, least = new Array(steps.length).fill(Infinity);
     const querySet = this._gpu.createQuerySet({ type: "timestamp", count });
     const [times, results] = ["times", "results"].map((name) => this._buffer(name, size));
@@ -275,6 +352,8 @@ function encode(encoder, steps, querySet) {
   });
   end();
 }
+
+const sizeInBytes = ({ dtype, shape }) => product(shape) * ARRAYS[dtype].BYTES_PER_ELEMENT;
 
 /** Ranges [start, end] of the weights, cut where a tensor starts, each no longer than `most` where that can be. */
 function parts(size, starts, most) {

@@ -3,12 +3,12 @@
 The steps are those that the runtime in Python records. Memory is four buffers, of weights, arena, inputs and outputs,
 with the offset of each tensor known here; `gpu.mjs` binds ranges of them to pipelines once, and encodes one command
 buffer a run. Where sizes are open, the plan and the functions are written as they are, and `gpu_sizes.mjs` finds the
-steps for the sizes of a run.
+steps for the sizes of a run. A model with branches or operators of the host is a program around several such plans,
+whose values stay on the GPU until the host reads them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from itertools import accumulate
@@ -27,12 +27,14 @@ from tilewright.runtime.memory import Array, round_up
 from tilewright.runtime.plan import ExecutionPlan
 from tilewright.runtime.shape_program import expression_text, is_condition
 from tilewright.runtime.signature import TensorSpec
-from tilewright.runtime.web.description import tensors
+from tilewright.runtime.web.description import plain_json, program_entry, require_operators, tensors
+from tilewright.runtime.web.host import HOST_FILES
 from tilewright.runtime.web.package import check_name, filled, texts_beside, write_files
 from tilewright.support.dtype import DType
 
 #: The parts of the ES module.
 _RUNTIME = ("files.mjs", "gpu_sizes.mjs", "gpu.mjs")
+_WITH_PROGRAMS = ("files.mjs", *HOST_FILES, "machine.mjs", *_RUNTIME[1:])
 #: The kinds of memory by their numbers in the steps.
 _SPACES = ("weights", "arena", "inputs", "outputs")
 
@@ -40,69 +42,87 @@ _SPACES = ("weights", "arena", "inputs", "outputs")
 def write_gpu_package(folder: Path, name: str, manifest: Manifest, code: bytes, weights: Array) -> list[Path]:
     """Write all files of a model into `folder`, or none; their paths.
 
-    Raises `TargetError` for a model of another target, `UnsupportedError` for what has no fixed list of steps,
-    `InputError` and `EnvironmentError_` where files cannot be written.
+    Raises `TargetError` for a model of another target, `UnsupportedError` for parts that pages cannot run, `InputError`
+    and `EnvironmentError_` where files cannot be written.
     """
     check_name(name)
     kind = manifest.target.split()[0].partition(":")[0]
     if kind != "webgpu":
         raise TargetError(f"the model is compiled for {manifest.target}; for the web compile for wasm or webgpu")
     about = description(manifest, code, weights.nbytes)
-    runtime = filled(_RUNTIME, {"NAME": name, "VERSION": manifest.tilewright_version})
+    parts = _RUNTIME if manifest.is_native else _WITH_PROGRAMS
+    runtime = filled(parts, {"NAME": name, "VERSION": manifest.tilewright_version})
     texts = texts_beside(name, manifest, f"Kernels and the steps of a run are in {name}.webgpu.json", runtime)
-    texts[f"{name}.webgpu.json"] = json.dumps(about, separators=(",", ":"), ensure_ascii=False)
+    texts[f"{name}.webgpu.json"] = plain_json(about)
     return write_files(folder, name, texts, {}, weights)
 
 
 def description(manifest: Manifest, code: bytes, weights: int) -> dict[str, Any]:
-    """The contents of the JSON file: tensors, sizes of buffers, text of kernels, steps."""
-    if manifest.program is not None:
-        raise UnsupportedError(
-            "the model needs the virtual machine (branches, loops, values that are no tensors), whose part on the host "
-            f"is not written for pages{_of_the_host(manifest)}: compile it for a device, or for WebGPU without these"
-        )
-    (plan,) = manifest.plans
+    """The contents of the JSON file: tensors, sizes of buffers, text of kernels, steps, and a program around them."""
+    require_operators(manifest)
+    if any(part.device != manifest.device for part in manifest.parts):
+        raise UnsupportedError("parts of the model were compiled for this machine's processor: compile it anew")
     codes = codes_for(code)
-    found = _fixed(plan, code, weights) if plan.dynamic is None else _open(plan, codes)
+    kernels: dict[str, int] = {}
+    pieces = [_piece(plan, code, weights, codes, kernels) for plan in manifest.plans]
     text_of = {name: number for number, one in enumerate(codes) for name in one.kernel_names}
     sources = [one.source for one in codes]
     shared = os.path.commonprefix(sources) if len(sources) > 1 else ""  # noqa: RUF071 - texts, no paths
     shared = shared[: shared.rfind("\n") + 1]
+    starts = {
+        arg.offset for plan in manifest.plans for call in plan.kernels for arg in call.args if arg.space == "weights"
+    }
+    starts |= {one.offset for one in manifest.constants if one.value is None}
     return {
-        "format": 2,
+        "format": 3,
         "version": manifest.tilewright_version,
         "target": manifest.target,
-        "inputs": tensors(plan.inputs),
-        "outputs": tensors(plan.outputs),
-        "weights": [weights, sorted({a.offset for call in plan.kernels for a in call.args if a.space == "weights"})],
-        **found,
-        "kernels": [[text_of[name], name] for name in found["kernels"]],
+        "inputs": tensors(manifest.inputs),
+        "outputs": tensors(manifest.outputs),
+        "weights": [weights, sorted(starts)],
+        "pieces": pieces,
+        **({} if manifest.is_native else {"program": program_entry(manifest)}),
+        "kernels": [[text_of[name], name] for name in kernels],
         "shared": shared,
         "sources": [source.removeprefix(shared) for source in sources],
     }
 
 
-def _fixed(plan: ExecutionPlan, code: bytes, weights: int) -> dict[str, Any]:
-    """Sizes of buffers, offsets of tensors, names of kernels and the steps of a plan of fixed sizes."""
+def _piece(
+    plan: ExecutionPlan, code: bytes, weights: int, codes: Sequence[DeviceCode], kernels: dict[str, int]
+) -> dict[str, Any]:
+    """What runs in one command buffer; its kernels get numbers."""
+    ends = {"inputs": tensors(plan.inputs), "outputs": tensors(plan.outputs)}
+    if plan.dynamic is not None:
+        return {**ends, "open": _open(plan, codes, kernels)}
+    return {**ends, **_fixed(plan, noted_steps(plan, code, weights), kernels)}
+
+
+def _fixed(plan: ExecutionPlan, noted: NotedSteps, kernels: dict[str, int]) -> dict[str, Any]:
+    """Sizes of buffers, offsets of tensors and the steps of a plan of fixed sizes."""
     offsets, ends = {}, {}
     for space, specs in (("inputs", plan.inputs), ("outputs", plan.outputs)):
         offsets[space], ends[space] = _offsets(specs, plan.alignment)
-    kernels, steps, bounce = _steps(noted_steps(plan, code, weights), offsets, plan.inputs, plan.outputs)
+    steps, bounce = _steps(noted, offsets, plan.inputs, plan.outputs, kernels)
     sizes = {"arena": plan.arena_bytes, **ends, "bounce": bounce, "results": ends["outputs"]}
-    return {"sizes": sizes, "offsets": offsets, "kernels": kernels, "steps": steps}
+    return {"sizes": sizes, "offsets": offsets, "steps": steps}
 
 
-def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode]) -> dict[str, Any]:
-    """The plan of symbolic sizes and what its functions do, as `gpu_sizes.mjs` reads them, and the names of kernels."""
+def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode], kernels: dict[str, int]) -> dict[str, Any]:
+    """The plan of symbolic sizes and what its functions do, as `gpu_sizes.mjs` reads them."""
     sizes = plan.dynamic
     assert sizes is not None
     spaces = {space.removesuffix("s") if space != "weights" else space: i for i, space in enumerate(_SPACES)}
-    functions, infos = {}, {info.name: info for one in codes for info in one.functions}
+    called = {call.name for call in plan.kernels}
+    functions, infos = {}, {info.name: info for one in codes for info in one.functions if info.name in called}
     for info in infos.values():
         params = [[p.name, DType(p.dtype).itemsize, None if p.is_scalar else list(p.shape or ())] for p in info.params]
         made = [[one["name"], DType(one["dtype"]).itemsize, one["elements"]] for one in info.temporaries]
         functions[info.name] = {"params": params, "temporaries": made, "steps": list(info.steps)}
-    opened = {
+    for info in infos.values():
+        for step in info.launches:
+            kernels.setdefault(step["kernel"], len(kernels))
+    return {
         "alignment": plan.alignment,
         "dims": [[dim.name, dim.input, dim.axis] for dim in sizes.dims],
         "checks": [[check.input, check.axis, check.value] for check in sizes.checks],
@@ -117,19 +137,11 @@ def _open(plan: ExecutionPlan, codes: Sequence[DeviceCode]) -> dict[str, Any]:
             for call, names in zip(plan.kernels, unread_results(plan, infos), strict=True)
         ],
     }
-    named = (step["kernel"] for info in infos.values() for step in info.launches)
-    return {"open": opened, "kernels": list(dict.fromkeys(named))}
 
 
 def _text(a: Any, b: Any) -> str:
     """A condition as people write it: of two sizes, that they are equal."""
     return expression_text(a) if is_condition(a) else f"{expression_text(a)} = {expression_text(b)}"
-
-
-def _of_the_host(manifest: Manifest) -> str:
-    """The operators that the host runs, for a message."""
-    names = sorted({packed.operator or packed.host for packed in manifest.packed if packed.segment is None})
-    return f"; operators of the host: {', '.join(names)}" if names else ""
 
 
 def _offsets(specs: Sequence[TensorSpec], alignment: int) -> tuple[list[int], int]:
@@ -143,8 +155,9 @@ def _steps(
     offsets: dict[str, list[int]],
     inputs: Sequence[TensorSpec],
     outputs: Sequence[TensorSpec],
-) -> tuple[list[str], list[Any], int]:
-    """The names of the kernels; the steps; the bytes of the largest copy in a buffer.
+    known: dict[str, int],
+) -> tuple[list[Any], int]:
+    """The steps; the bytes of the largest copy in a buffer. `known` are the numbers of kernels, which get new ones.
 
     A launch is [kernel, grid, ranges, bytes of scalars], a copy [from, to, bytes], a range [buffer, offset, bytes].
     """
@@ -156,7 +169,6 @@ def _steps(
         spec = (inputs if space == "input" else outputs)[int(number)]
         return [_SPACES.index(f"{space}s"), offsets[f"{space}s"][int(number)], max(1, spec.nbytes)]
 
-    known: dict[str, int] = {}
     steps: list[Any] = []
     bounce = 0
     for step in noted.steps:
@@ -170,4 +182,4 @@ def _steps(
         scalars = b"".join(np.asarray(arg).tobytes() for arg in step.args if not isinstance(arg, Range))
         number = known.setdefault(step.kernel.name, len(known))
         steps.append([number, list(step.grid), ranges, list(scalars)])
-    return list(known), steps, bounce
+    return steps, bounce

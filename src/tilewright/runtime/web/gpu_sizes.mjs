@@ -8,16 +8,16 @@ const OPERATORS = {
 };
 
 /** The value of a number, a name, or [operator, ...operands]. */
-function valueOf(expression, values) {
+function sizeOf(expression, values) {
   if (typeof expression === "number") return expression;
   if (typeof expression === "string") return values[expression];
   const [operator, ...operands] = expression;
-  if (operator === "select") return valueOf(operands[valueOf(operands[0], values) ? 1 : 2], values);
-  return Number(OPERATORS[operator](...operands.map((one) => valueOf(one, values))));
+  if (operator === "select") return sizeOf(operands[sizeOf(operands[0], values) ? 1 : 2], values);
+  return Number(OPERATORS[operator](...operands.map((one) => sizeOf(one, values))));
 }
 
 /** Offsets of buffers [bytes, first step, last step] such that none overlap that live at once, and their end. */
-function packed(buffers) {
+function packedAt(buffers) {
   const offsets = [], placed = [];
   const order = [...buffers.keys()].sort((i, j) => buffers[j][0] - buffers[i][0] || buffers[i][1] - buffers[j][1]);
   for (const i of order) {
@@ -34,11 +34,11 @@ function packed(buffers) {
   return [offsets, Math.max(0, ...placed.map(([, end]) => end))];
 }
 
-/** What a model of fixed sizes has (`sizes`, `offsets`, `steps`) for inputs of these shapes, and outputs' `shapes`. */
-function fixedFor({ open, kernels, inputs, outputs }, shapes) {
+/** What a piece of fixed sizes has (`sizes`, `offsets`, `steps`) for inputs of these shapes, and outputs' `shapes`. */
+function fixedFor({ open, inputs, outputs }, kernels, shapes) {
   const { dims, checks, equal, buffers, values, workspaces, functions, calls, alignment } = open;
   const named = Object.fromEntries(dims.map(([name, input, axis]) => [name, shapes[input][axis]]));
-  const value = (expression) => valueOf(expression, named), aligned = (bytes) => up(Math.max(1, bytes), alignment);
+  const value = (expression) => sizeOf(expression, named), aligned = (bytes) => up(Math.max(1, bytes), alignment);
   const known = Object.entries(named).map((pair) => pair.join(" = ")).join(", ");
   for (const [input, axis, size] of checks) {
     if (shapes[input][axis] === value(size)) continue;
@@ -47,7 +47,7 @@ function fixedFor({ open, kernels, inputs, outputs }, shapes) {
   for (const [a, b, needed] of equal) {
     if (value(a) !== value(b)) throw new TilewrightError(`${needed}, which does not hold where ${known}`);
   }
-  const lives = buffers.map(([size, ...life]) => [aligned(value(size)), ...life]), [slots, end] = packed(lives);
+  const lives = buffers.map(([size, ...life]) => [aligned(value(size)), ...life]), [slots, end] = packedAt(lives);
   const arena = end + Math.max(0, ...workspaces.map((size) => up(value(size), alignment)));
   const table = [...Object.values(named), ...slots, end, 0, ...values.map(value)];
   const results = open.shapes.map((shape) => shape.map((size) => Math.max(0, value(size))));
@@ -70,7 +70,7 @@ function fixedFor({ open, kernels, inputs, outputs }, shapes) {
 
   /** The launches of steps of a function, whose loops are written out. */
   const follow = (list, ranges, scalars, unread) => {
-    const sized = (expression) => valueOf(expression, scalars.values);
+    const sized = (expression) => sizeOf(expression, scalars.values);
     for (const step of list) {
       if (step.kernel) {
         const grid = step.grid.map(sized), given = step.args.filter((name) => name in ranges);
@@ -103,13 +103,13 @@ function fixedFor({ open, kernels, inputs, outputs }, shapes) {
     });
     made.params.forEach(([param, size, shape], i) => {
       if (!shape) return;
-      const extents = shape.map((one) => (one === null ? NaN : valueOf(one, scalars.values)));
+      const extents = shape.map((one) => (one === null ? NaN : sizeOf(one, scalars.values)));
       ranges[param] = range(args[i], Number.isNaN(product(extents)) ? undefined : product(extents) * size);
     });
     const workspace = args[made.params.length];
     let offset = workspace ? at(workspace) : 0;
     for (const [temporary, size, elements] of made.temporaries) {
-      const count = valueOf(elements, scalars.values), needed = Math.max(1, count) * size;
+      const count = sizeOf(elements, scalars.values), needed = Math.max(1, count) * size;
       ranges[temporary] = [1, count ? offset : 0, needed];
       offset += up(needed, alignment);
     }

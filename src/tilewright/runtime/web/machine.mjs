@@ -11,8 +11,11 @@ class Closure {
 const MOST_FRAMES = 1e6; // calls that may be open at a time
 const holds = (value) => Boolean(Number(value?.data ? value.data[0] : value));
 
-/** The value of a program's main function; `packed` are functions of values that return a list of results. */
-function interpret({ functions, main }, packed, constants, given) {
+/**
+ * The value of a program's main function; `packed` are functions of values that return a list of results, or a promise
+ * of one: without promises all is done before this returns. `fetched` brings a value to the host.
+ */
+async function interpret({ functions, main }, packed, constants, given, fetched) {
   const frames = [];
   let current, code, registers, position;
   const enter = (number, values) => {
@@ -44,11 +47,13 @@ function interpret({ functions, main }, packed, constants, given) {
       }
       case 2: called(x[1], x[2], read(x, 3)); break; // invoke
       case 3: called(x[1], ...captured(registers[x[2]], read(x, 3))); break; // invoke_closure
-      case 4: // invoke_packed
-        packed[x[1]](read(x, 3 + x[2])).forEach((value, i) => {
+      case 4: { // invoke_packed
+        const made = packed[x[1]](read(x, 3 + x[2])), results = made instanceof Promise ? await made : made;
+        results.forEach((value, i) => {
           if (i < x[2]) registers[x[3 + i]] = value;
         });
         break;
+      }
       case 7: registers[x[1]] = new Data(x[2], read(x, 3)); break; // alloc_adt
       case 8: { // alloc_closure, which may capture itself
         const made = new Closure(x[2]);
@@ -57,7 +62,7 @@ function interpret({ functions, main }, packed, constants, given) {
         break;
       }
       case 9: registers[x[1]] = registers[x[2]].fields[x[3]]; break; // get_field
-      case 10: if (!holds(registers[x[1]])) position = at + x[2]; break; // if
+      case 10: if (!holds(fetched ? await fetched(registers[x[1]]) : registers[x[1]])) position = at + x[2]; break; // if
       case 11: registers[x[1]] = constants(x[2]); break; // load_const
       case 12: position = at + x[1]; break; // goto
       case 13: registers[x[1]] = registers[x[2]].tag; break; // get_tag
@@ -82,13 +87,13 @@ function interpret({ functions, main }, packed, constants, given) {
 }
 
 /** The results of a segment that is repeated while its last one holds; rows that it collects end lists. */
-function repeated(call, { inputs }, carried, given) {
+async function repeated(call, { inputs }, carried, given, fetched) {
   const values = given.slice(0, inputs.length);
   const rows = given.slice(inputs.length).map((before) => ({ before, rows: [] }));
   for (;;) {
-    const results = call(values);
+    const made = call(values), results = made instanceof Promise ? await made : made;
     rows.forEach((list, i) => list.rows.push(results[carried.length + i]));
-    if (!holds(results.at(-1))) return [...results.slice(0, carried.length), ...rows];
+    if (!holds(fetched ? await fetched(results.at(-1)) : results.at(-1))) return [...results.slice(0, carried.length), ...rows];
     carried.forEach((index, i) => { if (index !== null) values[index] = results[i]; });
   }
 }
@@ -101,22 +106,26 @@ function copied(value) {
   return value?.shape ? { data: value.data.slice(), shape: [...value.shape], dtype: value.dtype } : value;
 }
 
-/** The function from a model's inputs to its outputs; `call` runs a segment, `loaded` reads a constant. */
-function programOf({ program, pieces }, call, loaded) {
+/**
+ * The function from a model's inputs to a promise of its outputs; `call` runs a segment, `loaded` reads a constant.
+ * `fetched`, where segments have a memory of their own, is a promise of a value, or of a list, in the host's.
+ */
+function programOf({ program, pieces }, call, loaded, fetched) {
   const kept = [];
   const constants = (number) => kept[number] ??= program.constants[number].offset === undefined
     ? program.constants[number] : loaded(program.constants[number]);
   const packed = program.packed.map(({ segment, loop, host, attrs, source }) => {
     if (segment === undefined) {
-      const run = hostOperator(host, attrs, source);
-      return (values) => [run(...values)];
+      const run = hostOperator(host, attrs, source), readsElements = !["shape_of", "check_shape"].includes(host);
+      return fetched && readsElements ? async (values) => [run(...await fetched(values))] : (values) => [run(...values)];
     }
-    return (values) => (loop ? repeated((given) => call(segment, given), pieces[segment], loop, values)
+    return (values) => (loop ? repeated((given) => call(segment, given), pieces[segment], loop, values, fetched)
       : call(segment, values));
   });
-  return (values) => {
+  return async (values) => {
     try {
-      return leaves(interpret(program, packed, constants, values)).map(copied);
+      const found = leaves(await interpret(program, packed, constants, values, fetched));
+      return (fetched ? await fetched(found) : found).map(copied);
     } catch (error) {
       if (error instanceof TilewrightError) throw error;
       throw new TilewrightError(`the model's program is damaged, or of another version: ${error.message}`);

@@ -270,7 +270,7 @@ export class Model extends Fed {
   async run(feeds) {
     const values = this._values(feeds);
     if (!this._exports) throw new TilewrightError("the model was closed, or stopped with a fault: load it again");
-    const found = this._program ? this._program(values) : this._call(0, values);
+    const found = this._program ? await this._program(values) : this._call(0, values);
     return Object.fromEntries(found.map((value, i) => [this.outputs[i].name, value]));
   }
 
