@@ -1,10 +1,10 @@
 // Times models compiled for the web and the same model in onnxruntime-web, on one thread, in turns in one process.
 //
-//     node compare.mjs JOB.json        JOB: { folder, inputs: [{ name, dtype, shape, file }], files, seconds, ort, onnx }
+//     node compare.mjs JOB.json    JOB: { folder, inputs: [{ name, dtype, shape, file }], files, seconds, ort, onnx, tfjs }
 //
 // Prints one JSON object: by engine the least wall time of a run in milliseconds, the least time of the processor in a turn
 // for each of its runs, the time from nothing to the first result, and the file that its first output was written to.
-// `ort` is the folder of the package onnxruntime-web, or absent.
+// `ort` is the folder of the package onnxruntime-web, or absent; so is `tfjs`: { modules, network, file } for `tfjs.mjs`.
 import { readFileSync, writeFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
@@ -35,6 +35,13 @@ async function onnxruntime() {
 
 const makers = { ...Object.fromEntries(job.files.map((file) => [file, () => own(file)])) };
 if (job.ort) makers["onnxruntime-web"] = onnxruntime;
+if (job.tfjs) {
+  makers.tfjs = async () => {
+    const { network } = await import("./tfjs.mjs"), [{ data, shape }] = Object.values(feeds);
+    const run = await network(job.tfjs.modules, job.tfjs.network, job.tfjs.file, shape);
+    return () => run(data);
+  };
+}
 const BATCH = 40; // milliseconds of runs in a row
 const runs = {}, found = {};
 for (const [name, make] of Object.entries(makers)) {

@@ -1,6 +1,7 @@
-"""Networks compiled for the web beside onnxruntime-web: times in Node on one thread, sizes, deviations.
+"""Networks compiled for the web beside onnxruntime-web and TensorFlow.js: times in Node on one thread, deviations.
 
     python bench/web/networks.py build/networks/mlp.onnx … --ort NODE_MODULES/onnxruntime-web [--node NODE]
+    python bench/web/networks.py build/networks/mlp.onnx … --tfjs NODE_MODULES     with tfjs-core, tfjs-backend-wasm
 
 Engines run in turns in one process of Node: the least wall time of a run, and the least time of the processor in a turn
 for each of its runs, by which the ratios are, in milliseconds.
@@ -18,11 +19,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from tfjs import tfjs_steps
 
 import tilewright as tw
 
 _HERE = Path(__file__).parent
-_RUNS = "onnxruntime-web"
+_RUNS, _TFJS = "onnxruntime-web", "tfjs"
 
 
 def feeds_of(model: tw.runtime.model.Model) -> dict[str, np.ndarray]:
@@ -54,6 +56,10 @@ def measure(path: Path, options: argparse.Namespace) -> dict[str, dict[str, floa
         files = [one.name for one in written if one.suffix == ".wasm"]
         job = {"folder": folder, "inputs": inputs, "files": files, "onnx": str(path),
                "seconds": options.seconds, "ort": options.ort}  # fmt: skip
+        if options.tfjs:
+            network, weights = tfjs_steps(path)
+            weights.tofile(f"{folder}/tfjs.bin")
+            job["tfjs"] = {"modules": options.tfjs, "network": network, "file": f"{folder}/tfjs.bin"}
         Path(folder, "job.json").write_text(json.dumps(job))
         flags = [] if options.no_flag else ["--experimental-wasm-relaxed-simd"]
         command = [options.node, *flags, str(_HERE / "compare.mjs"), f"{folder}/job.json"]
@@ -75,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="+", type=Path)
     parser.add_argument("--ort", help="the folder of the package onnxruntime-web")
+    parser.add_argument("--tfjs", help="the folder node_modules with tfjs-core and tfjs-backend-wasm")
     parser.add_argument("--node", default="node")
     parser.add_argument("--no-flag", action="store_true", help="a Node whose relaxed SIMD needs no flag")
     parser.add_argument("--target", default="wasm")
@@ -83,7 +90,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     for path in options.models:
         found = measure(path, options)
-        base = found.get(_RUNS, {}).get("cpu", math.nan)
+        base = found.get(_RUNS if options.ort else _TFJS, {}).get("cpu", math.nan)
         for name, one in found.items():
             if "error" in one:
                 print(f"{path.stem:20} {name:20} {one['error']}")
