@@ -419,9 +419,12 @@ ALLOWED = {
         "tir/transform/block_sums.py:_MOST_ELEMENTS",
         "tir/transform/block_sums.py:_SPLITS_OF_SYMBOLIC",
     ),
-    "lengths of vectors and words that a language or an instruction set defines": (
+    "lengths of vectors and words, and largest exact numbers, that a language or an instruction set defines": (
         "codegen/source/float_tiles.py:_LANES",
         "codegen/source/wgsl.py:_WORD",
+        "runtime/web/description.py:_LARGEST",
+        "tir/transform/subgroup_reduction.py:_FEWEST",
+        "tir/transform/subgroup_reduction.py:_MOST",
     ),
     "patience with programs beside this process, and the first of their versions that need no flag": (
         "runtime/web/process.py:_END_SECONDS",

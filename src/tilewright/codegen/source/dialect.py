@@ -27,13 +27,12 @@ class Dialect:
     orders its accesses among the threads of a block. `choices` maps conditions that are decided when a device gets the
     text to the lines before, between and after both sides. `effects` maps calls that are statements of this language
     alone to what writes them, given the builder and the call; `arrays` maps storage scopes of this language alone to
-    what declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of {lanes}
-    of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else {b}, if
-    `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics; `vector_load`
-    and `vector_store` move one between registers and neighbours in memory
-    from {index} on, by an address of a {space}, of which `spaces` has the words by storage scope. `joined_stores`,
-    of a language where stores of the same long arithmetic are better one loop than one behind the other, is the line
-    before that loop.
+    what declares a buffer. `shift` is the text of a shift. `vector_type`, of a language with vectors, names one of
+    {lanes} of a {type}; `broadcast` is one of a {value}, and `vector_select` the text of {a} where {condition}, else
+    {b}, if `select` is none for vectors; `vector_functions` has texts of calls by the names of intrinsics;
+    `vector_load` and `vector_store` move one between registers and neighbours in memory from {index} on, by an address
+    of a {space}, of which `spaces` has the words by storage scope. `joined_stores`, of a language where stores of the
+    same long arithmetic are better one loop than one behind the other, is the line before that loop.
     `unroll` asks the compiler to write out the loop that follows, with a 1 behind it to leave it as it is. `position`
     tells a compiler of what line of which file the next line was made. `short_circuits` is False where both sides of
     "and" and "or" had better be computed: each `&&` would be a branch.

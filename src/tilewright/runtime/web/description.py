@@ -33,7 +33,8 @@ TYPES = (
 )  # fmt: skip
 
 
-_LARGEST = 2**53  # integers up to it are exact as doubles
+#: Integers up to it are exact as doubles.
+_LARGEST = 2**53
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class Resolved:
 
 
 def resolved(manifest: Manifest) -> Resolved:
-    """How a module runs a model. Raises `UnsupportedError`, with the node, for operators that JavaScript lacks."""
+    """The model as a module runs it. Raises `UnsupportedError`, with the node, for operators that JavaScript lacks."""
     if manifest.is_native:
         return Resolved(manifest, CInterface.of(manifest))
     try:
@@ -122,7 +123,7 @@ class Description:
             "pieces": [_piece(piece) for piece in pieces],
         }
         if model.interface is None:
-            self._data["program"] = _program(manifest)
+            self._data["program"] = program_entry(manifest)
             self._data |= {"inputs": tensors(manifest.inputs), "outputs": tensors(manifest.outputs)}
 
     def section(self, heap: int) -> bytes:

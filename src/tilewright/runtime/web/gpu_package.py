@@ -91,7 +91,7 @@ def description(manifest: Manifest, code: bytes, weights: int) -> dict[str, Any]
 def _piece(
     plan: ExecutionPlan, code: bytes, weights: int, codes: Sequence[DeviceCode], kernels: dict[str, int]
 ) -> dict[str, Any]:
-    """What runs in one command buffer; its kernels get numbers."""
+    """The entry of what runs in one command buffer; its kernels get numbers."""
     ends = {"inputs": tensors(plan.inputs), "outputs": tensors(plan.outputs)}
     if plan.dynamic is not None:
         return {**ends, "open": _open(plan, codes, kernels)}

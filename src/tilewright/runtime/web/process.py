@@ -142,7 +142,7 @@ class InProcess:
         return [self._value(one) for one in self.ask("run", inputs=passed)["outputs"]]
 
     def _described(self, value: Any) -> Any:
-        """A value for `driver.mjs`, with the numbers of the arrays that it asks for."""
+        """A value for `driver.mjs`, with the numbers of the arrays that it requests."""
         if value is None:
             return None
         if isinstance(value, list):

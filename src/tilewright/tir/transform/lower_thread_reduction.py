@@ -134,8 +134,8 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int, subgroups: bool) -
         steps.append(IfThenElse(op.less(position, left - half), combine))
         left = half
     if subgroups and neighbours and fits_subgroups(parts, count):
-        zero, threads = (op.const(0),), (position, group * count, count)
-        steps += [BufferStore(p, BufferLoad(s, at(0)), zero) for s, p in zip(shared, parts, strict=True)]
+        threads = (position, group * count, count)
+        steps += [BufferStore(p, BufferLoad(s, at(0)), (zero,)) for s, p in zip(shared, parts, strict=True)]
         quick = subgroup_reduction(parts, shared, threads, lambda *found: _stored(stmt.target, *found))
         whole = seq(IfThenElse(Call("bool", "has_subgroups", ()), quick, seq(*steps)), stmt.body)
     else:
