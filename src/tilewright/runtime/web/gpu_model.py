@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from tilewright.errors import InputError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.runtime.gpu.noted_steps import noted_steps
 from tilewright.runtime.model import Model
 from tilewright.runtime.profile import KernelTime
@@ -62,7 +62,11 @@ class WebGpuModel(WebModel):
         return Transfers()
 
     def profile(self, inputs: Mapping[str, Value], repeat: int = 1) -> list[KernelTime]:
-        """The least time of each call's launches by the GPU's clock. Raises `UnsupportedError` for symbolic sizes."""
+        """The least time of each call's launches by the GPU's clock. Raises `UnsupportedError` for
+        symbolic sizes and programs.
+        """
+        if self.manifest.program is not None:
+            raise UnsupportedError("a model with parts on the host has no list of launches to time")
         (plan,) = self.manifest.plans
         calls = noted_steps(plan, self.object_code, self._weights.nbytes).calls
         engine = self._opened()
