@@ -35,7 +35,7 @@ class _Network:
     def _node(self, node: onnx.NodeProto) -> None:
         attrs = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
         name, inputs = node.output[0], [self.same.get(one, one) for one in node.input]
-        known = [self.known.get(one) for one in inputs]
+        known: list[Any] = [self.known.get(one) for one in inputs]
         kind = node.op_type
         if kind == "Identity" and known[0] is not None:
             self.known[name] = known[0]

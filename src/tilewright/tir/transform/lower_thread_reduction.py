@@ -119,30 +119,32 @@ def _tree(stmt: AttrStmt, extents: dict[Var, int], warp: int, subgroups: bool) -
     if 1 < warp < count <= warp * _MOST_WARPS and count % warp == 0 and neighbours:
         return _by_warps(stmt, parts, warp, (group * count + position, count * groups, count))
     shared = [Buffer(f"{p.name}s", [count * groups], p.dtype, "shared") for p in parts]
-    zero = op.const(0)
-
-    def at(index: Any) -> tuple[Expr, ...]:
-        return (group * count + index,)
-
-    steps: list[Stmt] = [
-        BufferStore(s, BufferLoad(p, (zero,)), at(position)) for s, p in zip(shared, parts, strict=True)
-    ]
-    left = count
-    while left > 1:
-        half = (left + 1) // 2
-        combine = _combine(stmt.target, shared, at(position), at(position + half))
-        steps.append(IfThenElse(op.less(position, left - half), combine))
-        left = half
+    threads, zero = (position, group * count, count), (op.const(0),)
+    steps = _steps(stmt.target, parts, shared, threads)
     if subgroups and neighbours and fits_subgroups(parts, count):
-        threads = (position, group * count, count)
-        steps += [BufferStore(p, BufferLoad(s, at(0)), (zero,)) for s, p in zip(shared, parts, strict=True)]
+        steps += [BufferStore(p, BufferLoad(s, (threads[1],)), zero) for s, p in zip(shared, parts, strict=True)]
         quick = subgroup_reduction(parts, shared, threads, lambda *found: _stored(stmt.target, *found))
         whole = seq(IfThenElse(Call("bool", "has_subgroups", ()), quick, seq(*steps)), stmt.body)
     else:
-        whole = seq(*steps, _Replace(dict(zip(parts, shared, strict=True)), at(0))(stmt.body))
+        whole = seq(*steps, _Replace(dict(zip(parts, shared, strict=True)), (threads[1],))(stmt.body))
     for buffer in reversed(shared):
         whole = Allocate(buffer, whole)
     return whole
+
+
+def _steps(combiner: Any, parts: list[Buffer], shared: list[Buffer], threads: tuple[Expr, Expr, int]) -> list[Stmt]:
+    """The tree in shared memory, whose result is where the first part was; `threads` are those of subgroups."""
+    position, first, left = threads
+    mine = (first + position,)
+    steps: list[Stmt] = [
+        BufferStore(s, BufferLoad(p, (op.const(0),)), mine) for s, p in zip(shared, parts, strict=True)
+    ]
+    while left > 1:
+        half = (left + 1) // 2
+        combine = _combine(combiner, shared, mine, (first + (position + half),))
+        steps.append(IfThenElse(op.less(position, left - half), combine))
+        left = half
+    return steps
 
 
 def _by_warps(stmt: AttrStmt, parts: list[Buffer], warp: int, threads: tuple[Expr, int, int]) -> Stmt:
