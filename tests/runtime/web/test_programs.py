@@ -15,6 +15,7 @@ from tests.driver.vm.test_source import BRANCH_IN_LOOP, NESTED, SCAN, by_onnxrun
 from tests.frontend.onnx.test_models import real_model
 from tests.relay.programs import Programs
 from tests.runtime.web.helpers import compiled, in_node, needs_node
+from tests.runtime.web.open_programs import open_program
 from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
 from tilewright.runtime.vm.value import Data
 from tilewright.runtime.web.model import WebModel
@@ -187,6 +188,27 @@ def test_sizes_that_only_a_run_knows(text: str, engine: str) -> None:
         inputs = fed(text, size)
         assert same(exe.run(inputs), wanted.run(inputs)), size
     exe.close()
+
+
+@pytest.mark.parametrize("engine", ["wasmtime", "node"])
+@pytest.mark.parametrize("seeds", [range(5), pytest.param(range(5, 60), marks=pytest.mark.long)], ids=["few", "many"])
+def test_random_programs_of_open_sizes(seeds: range, engine: str) -> None:
+    for seed in seeds:
+        text = open_program(Random(seed))
+        exe, plain = started(of(text), engine), tw.compile(of(text), cache=False)
+        for size in (0, 1, 4):
+            x = np.random.default_rng(size).standard_normal(size, dtype=np.float32)
+            inputs = {"x": x, "few": np.array([3]), "trips": np.array(1 + size // 2)}
+            try:
+                wanted = plain.run(inputs)
+            except InputError as error:
+                with pytest.raises(InputError):
+                    exe.run(inputs)
+                assert "reshape" in str(error) or "shape" in str(error), (seed, size, text, error)
+                continue
+            found = exe.run(inputs)
+            assert same(found, wanted), f"seed {seed}, size {size}: {found}, not {wanted}\n{text}"
+        exe.close()
 
 
 @pytest.mark.parametrize("engine", ["node", "chromium"])
