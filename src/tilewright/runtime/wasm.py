@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,24 @@ _LARGEST = 1 << 32  # bytes that addresses of 32 bits reach
 _CONTEXT = struct.pack("<iii", 0, 1, 0)  # worker, workers, barrier
 #: Functions of the C library by name, for scalars; what a module imports beyond these is an error.
 LIBRARY = ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf", "fmod", "expm1", "log1p", "atan", "asin", "acos")
+
+
+#: NumPy's names of those that have others there.
+_NUMPY = {"pow": "power", "atan": "arctan", "asin": "arcsin", "acos": "arccos"}
+
+
+def library_function(name: str) -> Callable[..., float]:
+    """The function of the C library called `name`, with its infinities and NaN, where those of `math` raise errors."""
+    plain = name if name in LIBRARY else name.removesuffix("f")
+    if plain not in LIBRARY:
+        raise InternalError(f"the WebAssembly module imports {name!r}, which this host does not have")
+    function = math.erf if plain == "erf" else getattr(np, _NUMPY.get(plain, plain))
+
+    def call(*args: float) -> float:
+        with np.errstate(all="ignore"):
+            return float(function(*args))
+
+    return call
 
 
 def wasmtime_package() -> Any:
@@ -53,10 +71,7 @@ class WasmModule:
         name = entry.name
         if name == "tilewright_barrier":
             return wasmtime.Func(self._store, entry.type, lambda context: None)
-        if name.removesuffix("f") not in LIBRARY and name not in LIBRARY:
-            raise InternalError(f"the WebAssembly module imports {name!r}, which this host does not have")
-        function = getattr(math, name if name in LIBRARY else name.removesuffix("f"))
-        return wasmtime.Func(self._store, entry.type, lambda *args: float(function(*args)))
+        return wasmtime.Func(self._store, entry.type, library_function(name))
 
     def __getitem__(self, name: str) -> WasmFunction:
         if name not in self.functions:

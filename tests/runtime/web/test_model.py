@@ -11,7 +11,8 @@ from onnx import TensorProto, helper
 
 import tilewright as tw
 from tests.onnx_models import convolution, make_model, perceptron
-from tests.runtime.web.helpers import compiled, in_node, needs_node
+from tests.runtime.web.helpers import NODE, compiled, in_node, needs_node
+from tilewright import relay
 from tilewright.backend.wasm.link import link
 from tilewright.backend.wasm.object_file import read_object
 from tilewright.backend.wasm.run_text import run_text
@@ -236,3 +237,19 @@ for (const worker of [0, 1, 2]) {
         assert set(codes) == {"the model stopped: code 7"}
         assert fault.startswith("the model stopped with a fault")
         assert closed == "the model was closed, or stopped with a fault: load it again"
+
+
+@pytest.mark.parametrize("engine", ["wasmtime", "node"])
+def test_functions_of_the_c_library_beyond_their_domains(engine: str) -> None:
+    if engine == "node" and NODE is None:
+        pytest.skip("needs node")
+    x = relay.var("x", shape=(6,), dtype="float64")
+    values = np.array([0.0, -1.0, 1e3, np.inf, -np.inf, np.nan])
+    results = relay.Tuple([relay.log(x), relay.exp(x), relay.asin(x), relay.sin(x)])
+    exe = compiled(relay.IRModule.from_expr(relay.Function([x], results)))
+    exe.use(engine)
+    with np.errstate(all="ignore"):
+        wanted = [function(values) for function in (np.log, np.exp, np.arcsin, np.sin)]
+    for got, value in zip(exe(values), wanted, strict=True):
+        np.testing.assert_allclose(got, value, rtol=1e-12)
+    exe.close()

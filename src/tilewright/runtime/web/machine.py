@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from tilewright.errors import EnvironmentError_, InputError, InternalError
+from tilewright.errors import EnvironmentError_, InputError
 from tilewright.runtime.memory import ALIGNMENT, round_up
-from tilewright.runtime.wasm import LIBRARY, wasmtime_package
+from tilewright.runtime.wasm import library_function, wasmtime_package
 
 _PAGE = 65536
 _LARGEST = 1 << 32  # bytes that addresses of 32 bits reach
@@ -30,11 +29,7 @@ class Machine:
     def _import(self, wasmtime: Any, entry: Any) -> Any:
         if entry.name == "memory":
             return wasmtime.Memory(self._store, entry.type)
-        name = entry.name if entry.name in LIBRARY else entry.name.removesuffix("f")
-        if name not in LIBRARY:
-            raise InternalError(f"the WebAssembly module imports {entry.name!r}, which this host does not have")
-        function = getattr(math, name)
-        return wasmtime.Func(self._store, entry.type, lambda *args: float(function(*args)))
+        return wasmtime.Func(self._store, entry.type, library_function(entry.name))
 
     def take(self, nbytes: int) -> int:
         """The address of so many fresh bytes. Raises `InputError` beyond what the machine has."""
