@@ -8,7 +8,9 @@ from __future__ import annotations
 #: What it goes by: times in ns, and numbers of runs.
 LIMITS = {
     "STOLEN_NS": 200_000,  # waited for workers without a processor, or longer than twice the usual: a disturbed run
+    "STOLEN_SHARE": 4,  # where it is more than 2^-4 of the run, too: a run of a second loses as much on any machine
     "HEAVY_NS": 10_000_000,  # so much of it, and the caller does the rest of this run alone
+    "HEAVY_SHARE": 3,  # where it is more than 2^-3 of the time since the run began
     "TRIAL_RUNS": 4,  # alone, after a disturbed run, where it is not known how long those take
     "TRIAL_NS": 1_000_000_000,  # what is known of runs alone is this old at most
     "TRIAL_MOST_NS": 64_000_000_000,  # so old, where one trial after the other showed sharing to be faster
@@ -83,7 +85,10 @@ define internal void @ran_shared(ptr %state, i64 %start, i64 %end, i64 %stolen) 
 entry:
   %duration = sub i64 %end, %start
   %mean = call i64 @follow(ptr %state, i32 3, i64 %duration)
-  %lost = icmp sgt i64 %stolen, $STOLEN_NS$
+  %part = ashr i64 %duration, $STOLEN_SHARE$
+  %felt = icmp sgt i64 %stolen, %part
+  %long = icmp sgt i64 %stolen, $STOLEN_NS$
+  %lost = and i1 %felt, %long
   %old.least = call i64 @figure(ptr %state, i32 6)
   %drift = ashr i64 %old.least, 6
   %grown = add i64 %old.least, %drift

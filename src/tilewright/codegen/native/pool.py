@@ -133,6 +133,7 @@ _DECLARATIONS = """\
 @cpus       = internal global [$MAX_WORKERS$ x i32] zeroinitializer, align 64 ; 1 + where each worker last waited, or 0
 @together   = internal global i32 0, align 64                   ; waits in a row that found two workers on one processor
 @stolen     = internal global i64 0, align 64                   ; ns that the others lacked while the caller slept
+@began      = internal global i64 0                             ; when the launch began
 @status     = internal global i32 0                             ; the first failing worker's code
 
 @lock       = internal global [8 x i64] zeroinitializer, align 64 ; a pthread_mutex_t (all zero is unlocked on Linux)
@@ -338,6 +339,8 @@ entry:
   store i32 0, ptr @status
   store i32 0, ptr @absent
   store atomic i64 0, ptr @stolen monotonic, align 8
+  %began = call i64 @now()
+  store i64 %began, ptr @began
   store i32 0, ptr @barrier                       ; a run that broke the barrier may have left arrivals behind
   store i32 0, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4)
   call i32 @note_processor(i32 0)
