@@ -10,7 +10,7 @@ LIMITS = {
     "STOLEN_NS": 200_000,  # waited for workers without a processor, or longer than twice the usual: a disturbed run
     "STOLEN_SHARE": 4,  # where it is more than 2^-4 of the run, too: a run of a second loses as much on any machine
     "HEAVY_NS": 10_000_000,  # so much of it, and the caller does the rest of this run alone
-    "HEAVY_SHARE": 3,  # where it is more than 2^-3 of the time since the run began
+    "HEAVY_SHARE": 3,  # where it is more than 2^-3 of the least duration of late, too
     "TRIAL_RUNS": 4,  # alone, after a disturbed run, where it is not known how long those take
     "TRIAL_NS": 1_000_000_000,  # what is known of runs alone is this old at most
     "TRIAL_MOST_NS": 64_000_000_000,  # so old, where one trial after the other showed sharing to be faster
@@ -194,7 +194,11 @@ alone:
   call void @ran_alone(ptr %state, i64 %start, i64 %end.alone)
   ret i32 %code.alone
 launch:
-  %code = call i32 @launch(ptr %fn, ptr %kinds, i32 %regions, ptr %args, i32 %wanted, ptr %stolen.p)
+  %least = call i64 @figure(ptr %state, i32 6)
+  %part = ashr i64 %least, $HEAVY_SHARE$
+  %longer = icmp sgt i64 %part, $HEAVY_NS$
+  %most = select i1 %longer, i64 %part, i64 $HEAVY_NS$
+  %code = call i32 @launch(ptr %fn, ptr %kinds, i32 %regions, ptr %args, i32 %wanted, i64 %most, ptr %stolen.p)
   %stolen = load i64, ptr %stolen.p
   %end = call i64 @now()
   call void @ran_shared(ptr %state, i64 %start, i64 %end, i64 %stolen)

@@ -133,7 +133,7 @@ _DECLARATIONS = """\
 @cpus       = internal global [$MAX_WORKERS$ x i32] zeroinitializer, align 64 ; 1 + where each worker last waited, or 0
 @together   = internal global i32 0, align 64                   ; waits in a row that found two workers on one processor
 @stolen     = internal global i64 0, align 64                   ; ns that the others lacked while the caller slept
-@began      = internal global i64 0                             ; when the launch began
+@most_stolen = internal global i64 0                            ; with more the caller does the rest alone
 @status     = internal global i32 0                             ; the first failing worker's code
 
 @lock       = internal global [8 x i64] zeroinitializer, align 64 ; a pthread_mutex_t (all zero is unlocked on Linux)
@@ -289,7 +289,7 @@ entry:
   br i1 %shared, label %launch, label %alone
 launch:
   %stolen.p = alloca i64, align 8
-  %code = call i32 @launch(ptr %fn, ptr @fixed, i32 1, ptr %args, i32 %wanted, ptr %stolen.p)
+  %code = call i32 @launch(ptr %fn, ptr @fixed, i32 1, ptr %args, i32 %wanted, i64 $HEAVY_NS$, ptr %stolen.p)
   ret i32 %code
 alone:
   %ctx = alloca %Context, align 16
@@ -319,8 +319,9 @@ no:
   ret i1 0
 }
 
-; %stolen.p gets the time for which others lost their processors while the caller waited for them.
-define internal i32 @launch(ptr %fn, ptr %kinds, i32 %regions, ptr %args, i32 %wanted, ptr %stolen.p) {
+; %stolen.p gets the time for which others lost their processors while the caller waited for them; after %most of it
+; the caller does the rest alone.
+define internal i32 @launch(ptr %fn, ptr %kinds, i32 %regions, ptr %args, i32 %wanted, i64 %most, ptr %stolen.p) {
 entry:
   call i32 @pthread_mutex_lock(ptr @lock)
   %self = call i64 @pthread_self()
@@ -339,8 +340,7 @@ entry:
   store i32 0, ptr @status
   store i32 0, ptr @absent
   store atomic i64 0, ptr @stolen monotonic, align 8
-  %began = call i64 @now()
-  store i64 %began, ptr @began
+  store i64 %most, ptr @most_stolen
   store i32 0, ptr @barrier                       ; a run that broke the barrier may have left arrivals behind
   store i32 0, ptr getelementptr (%Barrier, ptr @barrier, i32 0, i32 4)
   call i32 @note_processor(i32 0)

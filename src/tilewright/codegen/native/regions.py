@@ -66,21 +66,11 @@ close:
 
 ; Open the region at %position, the launch's number %region.
 define internal void @open(i64 %position, i64 %region) {
-entry:
   %kinds = load ptr, ptr @kinds
   %all = load i32, ptr @count
   %stolen = load atomic i64, ptr @stolen monotonic, align 8
-  %much = icmp sgt i64 %stolen, $HEAVY_NS$
-  br i1 %much, label %compare, label %choose
-compare:
-  %now = call i64 @now()
-  %began = load i64, ptr @began
-  %spent = sub i64 %now, %began
-  %part = ashr i64 %spent, $HEAVY_SHARE$
-  %more = icmp sgt i64 %stolen, %part
-  br label %choose
-choose:
-  %heavy = phi i1 [ false, %entry ], [ %more, %compare ]
+  %most = load i64, ptr @most_stolen
+  %heavy = icmp sgt i64 %stolen, %most
   %count = select i1 %heavy, i32 1, i32 %all      ; the caller does the rest of a run that waits all the time
   %kind.p = getelementptr i8, ptr %kinds, i64 %region
   %kind.8 = load i8, ptr %kind.p
