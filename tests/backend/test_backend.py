@@ -57,7 +57,7 @@ def test_every_kind_of_target_has_a_backend() -> None:
 def test_processors_answer_what_layouts_and_schedules_ask() -> None:
     asked = {name for name in (*vars(GraphBackend), *vars(Backend)) if not name.startswith("_")}
     shared = {"target", "has_target", "offload", "device", "alignment", "gathers_operands", "finishes_rows"}
-    shared |= {"lowers", "own_stages", "own_texts", "seconds"}
+    shared |= {"lowers", "own_stages", "own_texts", "seconds", "plans_in_code", "has_processor_beside"}
     shared |= {"asked", "obstacle", "part_alignment", "has_own_memory", "copy_seconds"}  # of devices beside the host
     assert asked - shared <= {
         name for part in (CpuBackend, CpuRules, CpuSchedules, CpuFunctions) for name in vars(part)
