@@ -31,10 +31,10 @@ def words(glossary: Path) -> dict[str, tuple[list[str], re.Pattern[str]]]:
     table = glossary.read_text().split("## Words that are not used")[1]
     found = {}
     for listed, unless in re.findall(r"^\| `([^|]+)` \|[^|]*\|([^|]*)\|", table, re.MULTILINE):
-        forms = "|".join(re.escape(form) for form in listed.split("`, `"))
+        forms = listed.split("`, `")
         allowed = "".join(rf"(?<!{re.escape(before)}[ _])" for before in re.findall(r"`([^`]+) …`", unless))
-        pattern = re.compile(rf"(?i){allowed}(?<![a-z])(?:{forms})(?![a-z])")
-        found[listed.split("`")[0]] = ([form.lower() for form in listed.split("`, `")], pattern)
+        pattern = re.compile(rf"(?i){allowed}(?<![a-z])(?:{'|'.join(map(re.escape, forms))})(?![a-z])")
+        found[forms[0]] = ([form.lower() for form in forms], pattern)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +23,6 @@ from tilewright.runtime.web.process import InProcess, program_of
 
 def compiled(model: Any) -> WebGpuModel:
     return WebGpuModel.of(tw.compile(model, target="webgpu", cache=False))
-
-
-@pytest.fixture
-def opened() -> Iterator[Any]:
-    """A function that has a model run in Chromium; the test is skipped where there is none."""
-    try:
-        program_of("chromium")
-    except EnvironmentError_ as error:
-        pytest.skip(str(error))
-    made: list[WebGpuModel] = []
-
-    def open_(model: Any) -> WebGpuModel:
-        made.append(compiled(model))
-        made[-1].use("chromium")
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 def test_a_convolution_in_chromium_is_as_on_the_processor(opened: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,30 +14,10 @@ from tests.driver.vm.test_source import BRANCH_IN_LOOP, NESTED, SCAN, by_onnxrun
 from tests.frontend.onnx.test_models import real_model
 from tests.onnx_models import make_model
 from tests.runtime.web.test_programs import BRANCH, drawn
-from tilewright.errors import EnvironmentError_, InputError, UnsupportedError
+from tilewright.errors import InputError, UnsupportedError
 from tilewright.runtime.web.gpu_model import WebGpuModel
-from tilewright.runtime.web.process import program_of
 
 REAL, WHOLE = TensorProto.FLOAT, TensorProto.INT64
-
-
-@pytest.fixture
-def opened() -> Iterator[Any]:
-    """A function that has a model run in Chromium; the test is skipped where there is none."""
-    try:
-        program_of("chromium")
-    except EnvironmentError_ as error:
-        pytest.skip(str(error))
-    made: list[WebGpuModel] = []
-
-    def open_(model: Any, **options: Any) -> WebGpuModel:
-        made.append(WebGpuModel.of(tw.compile(model, target="webgpu", cache=False, **options)))
-        made[-1].use("chromium")
-        return made[-1]
-
-    yield open_
-    for one in made:
-        one.close()
 
 
 def agree(found: list[Any], wanted: list[Any], error: float = 1e-5) -> None:
